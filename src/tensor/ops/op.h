@@ -21,7 +21,6 @@ enum {
 
 typedef struct op_call op_call;
 typedef struct op_grad op_grad;
-struct op_sampler;  // tests: makes inputs for the battery
 
 // Casts of gw_autocast for the tensors of an operator (gradwire/amp.h).
 typedef enum op_cast {
@@ -60,10 +59,6 @@ typedef struct op {
     // Makes the one output instead of |infer| and |compute| when an argument is sparse by rows;
     // nothing is recorded. NULL: no argument may be.
     void (*rows)(op_call *c);
-
-    // Calls the sampler once per interesting set of arguments (small, empty, broadcast, ...). Every
-    // row has one.
-    void (*samples)(struct op_sampler *p);
 } op;
 
 #define OP_SAVE_ARG(i) (1u << (i))

@@ -1,6 +1,5 @@
 // Whether any number, or every one, is not 0. NaN is not.
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include "tensor/ops/reduction.h"
 #include <gradwire/ops.h>
@@ -40,11 +39,5 @@ static void compute(op_call *c) {
     dense_close(&rows);
 }
 
-static void samples(op_sampler *p) {
-    reduction_samples_over(p);
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 3, 4), gw_value_of(0));
-    sample_call(p, sample_tensor(p, GW_I16, 0, 3, 3, 4), gw_value_of(1), gw_value_of_bool(true));
-}
-
-REDUCTION_ROW(any, .infer = infer, .compute = compute, .variant = ANY, .samples = samples)
-REDUCTION_ROW(all, .infer = infer, .compute = compute, .variant = ALL, .samples = samples)
+REDUCTION_ROW(any, .infer = infer, .compute = compute, .variant = ANY)
+REDUCTION_ROW(all, .infer = infer, .compute = compute, .variant = ALL)

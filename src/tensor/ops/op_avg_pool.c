@@ -3,7 +3,6 @@
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include "tensor/kernels/window.h"
 #include <gradwire/ops.h>
@@ -175,35 +174,6 @@ static void grad(op_grad *g, const op *back) {
     if (g->wanted[0]) g->d_inputs[0] = op_run(g->scope, back, args, g->arg_count + 1, NULL);
 }
 
-// ---- Rows ---------------------------------------------------------------------------------------
-static void samples_avg_pool1d(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 7), sample_ints(2));
-    sample_call(p, sample_real(p, -2, 2, 3, 8), sample_ints(3), sample_ints(2), sample_ints(1),
-                gw_value_of_bool(true), gw_value_of_bool(false));
-    sample_call(p, sample_real(p, -2, 2, 0, 3, 7), sample_ints(2));
-}
-
-static void samples_avg_pool2d(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 2, 2, 4, 5), sample_ints(2));
-    sample_call(p, sample_real(p, -2, 2, 2, 5, 6), sample_ints(3, 2), sample_ints(2, 1),
-                sample_ints(1, 1), gw_value_of_bool(true), gw_value_of_bool(true));
-    sample_call(p, sample_real(p, -2, 2, 1, 2, 4, 4), sample_ints(3), sample_ints(2),
-                sample_ints(1), gw_value_of_bool(true), gw_value_of_bool(false), gw_value_of(5));
-    sample_call(p, sample_real(p, -2, 2, 2, 0, 4, 4), sample_ints(2));
-}
-
-static void samples_adaptive_avg_pool1d(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 7), sample_ints(1));
-    sample_call(p, sample_real(p, -2, 2, 3, 7), sample_ints(3));
-    sample_call(p, sample_real(p, -2, 2, 1, 2, 2), sample_ints(5));
-}
-
-static void samples_adaptive_avg_pool2d(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 4, 5), sample_ints(1));
-    sample_call(p, sample_real(p, -2, 2, 2, 5, 7), sample_ints(2, 3));
-    sample_call(p, sample_real(p, -2, 2, 0, 2, 5, 7), sample_ints(1, 7));
-}
-
 #define ROW(row, dims, arguments)                                                                  \
     static const op op_##row##_backward = {                                                        \
         .name = #row "_backward",                                                                  \
@@ -222,7 +192,6 @@ static void samples_adaptive_avg_pool2d(op_sampler *p) {
         .compute = compute,                                                                        \
         .variant = dims,                                                                           \
         .grad = grad_##row,                                                                        \
-        .samples = samples_##row,                                                                  \
     };
 #define AVERAGE_PARAMS                                                                             \
     "x:tensor kernel:ints stride:ints? padding:ints? ceil_mode:bool?=false "                       \

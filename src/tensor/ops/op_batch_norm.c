@@ -5,7 +5,6 @@
 #include "tensor/kernels/channels.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/autograd.h>
 #include <gradwire/ops.h>
@@ -151,25 +150,6 @@ static void grad(op_grad *g) {
     }
 }
 
-// ---- The row ------------------------------------------------------------------------------------
-static void samples(op_sampler *p) {
-    gw_value yes = gw_value_of_bool(true), no = gw_value_of_bool(false);
-    sample_call(p, sample_real(p, -2, 2, 4, 3), sample_real(p, 0.5, 2, 3), sample_real(p, -1, 1, 3),
-                gw_none(), gw_none(), yes);
-    sample_call(p, sample_real(p, -2, 2, 2, 2, 4, 5), sample_real(p, 0.5, 2, 2), gw_none(),
-                gw_none(), gw_none(), yes, gw_value_of(1e-3));
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 4), gw_none(), sample_real(p, -1, 1, 3), gw_none(),
-                gw_none(), yes);
-    // Given statistics have no derivative, as in PyTorch; in f32 none is searched for.
-    sample_call(p, sample_real(p, -2, 2, 2, 2, 20), sample_real(p, 0.5, 2, 2),
-                sample_real(p, -1, 1, 2), sample_tensor(p, GW_F32, -1, 1, 2),
-                sample_tensor(p, GW_F32, 0.5, 2, 2), no);
-    sample_call(p, sample_real(p, -2, 2, 1, 3), gw_none(), gw_none(),
-                sample_tensor(p, GW_F32, -1, 1, 3), sample_tensor(p, GW_F32, 0.5, 2, 3));
-    sample_call(p, sample_real(p, -2, 2, 0, 3, 4), sample_real(p, 0.5, 2, 3),
-                sample_real(p, -1, 1, 3), gw_none(), gw_none(), yes);
-}
-
 const op op_batch_norm = {
     .name = "batch_norm",
     .params = "x:tensor weight:tensor? bias:tensor? running_mean:tensor? running_var:tensor? "
@@ -178,7 +158,6 @@ const op op_batch_norm = {
     .compute = compute,
     .grad = grad,
     .saves = OP_SAVE_ARG(ARG_X) | OP_SAVE_ARG(ARG_WEIGHT) | OP_SAVE_OUT(1),
-    .samples = samples,
 };
 
 // (1 - momentum) running + momentum value

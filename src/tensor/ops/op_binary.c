@@ -56,36 +56,20 @@ static void compute_pow(op_call *c) {
     operands_run(c, l, l == LOOP_POW ? 2 : 1);
 }
 
-// ---- Samples ------------------------------------------------------------------------------------
-static void samples_div(op_sampler *p) {
-    operand_samples(p, 0.5, 2);
-    sample_call(p, sample_tensor(p, GW_I64, -9, 9, 4), sample_tensor(p, GW_I64, 1, 9, 4));
-}
-
-static void samples_pow(op_sampler *p) {
-    operand_samples(p, 0.5, 2);
-    double powers[] = { -2, -1, -0.5, 0, 0.5, 1, 2, 3 };
-    for (size_t i = 0; i < sizeof powers / sizeof *powers; i++)
-        sample_call(p, sample_real(p, 0.5, 2, 3), gw_value_of(powers[i]));
-    sample_call(p, sample_tensor(p, GW_I32, -3, 3, 4), gw_value_of(3));
-    sample_call(p, sample_tensor(p, GW_I32, -3, 3, 4), sample_tensor(p, GW_I32, -3, 3, 4));
-}
-
 // ---- Rows ---------------------------------------------------------------------------------------
 enum { SAVE_BOTH = OP_SAVE_ARG(0) | OP_SAVE_ARG(1) };
 
 OPERANDS_ROW(add, .infer = operands_infer, .compute = operands_compute, .variant = LOOP_ADD,
-             .grad = grad_add, .rows = rows_add, .samples = operand_samples_with_bools)
+             .grad = grad_add, .rows = rows_add)
 OPERANDS_ROW(sub, .infer = infer_sub, .compute = operands_compute, .variant = LOOP_SUB,
-             .grad = grad_sub, .samples = operand_samples_mixed)
+             .grad = grad_sub)
 OPERANDS_ROW(mul, .infer = operands_infer, .compute = operands_compute, .variant = LOOP_MUL,
-             .grad = grad_mul, .saves = SAVE_BOTH, .rows = rows_scale,
-             .samples = operand_samples_with_bools)
+             .grad = grad_mul, .saves = SAVE_BOTH, .rows = rows_scale)
 OPERANDS_ROW(div, .infer = infer_div, .compute = operands_compute, .variant = LOOP_DIV,
-             .grad = grad_div, .saves = SAVE_BOTH, .rows = rows_scale, .samples = samples_div)
+             .grad = grad_div, .saves = SAVE_BOTH, .rows = rows_scale)
 OPERANDS_ROW(pow, .cast = OP_CAST_F32_FROM_F16, .infer = infer_pow, .compute = compute_pow,
-             .grad = grad_pow, .saves = SAVE_BOTH | OP_SAVE_OUT(0), .samples = samples_pow)
+             .grad = grad_pow, .saves = SAVE_BOTH | OP_SAVE_OUT(0))
 OPERANDS_ROW(maximum, .infer = operands_infer, .compute = operands_compute, .variant = LOOP_MAXIMUM,
-             .grad = grad_maximum, .saves = SAVE_BOTH, .samples = operand_samples_with_bools)
+             .grad = grad_maximum, .saves = SAVE_BOTH)
 OPERANDS_ROW(minimum, .infer = operands_infer, .compute = operands_compute, .variant = LOOP_MINIMUM,
-             .grad = grad_minimum, .saves = SAVE_BOTH, .samples = operand_samples_with_bools)
+             .grad = grad_minimum, .saves = SAVE_BOTH)

@@ -4,9 +4,7 @@
 #include <gradwire/ops.h>
 
 // ---- Comparisons --------------------------------------------------------------------------------
-#define COMPARISON                                                                                 \
-    .infer = operands_infer_bool, .compute = operands_compute_bool,                                \
-    .samples = operand_samples_with_bools
+#define COMPARISON .infer = operands_infer_bool, .compute = operands_compute_bool
 OPERANDS_ROW(eq, COMPARISON, .variant = LOOP_EQ)
 OPERANDS_ROW(ne, COMPARISON, .variant = LOOP_NE)
 OPERANDS_ROW(lt, COMPARISON, .variant = LOOP_LT)
@@ -58,19 +56,6 @@ static void grad_where(op_grad *g) {
     operand_give(g, 2, d_where_false);
 }
 
-static void samples_where(op_sampler *p) {
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 3, 4), sample_real(p, -2, 2, 3, 4),
-                sample_real(p, -2, 2, 3, 4));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 4), sample_real(p, -2, 2, 3, 1),
-                gw_value_of(0.5));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 2, 1), gw_value_of(1),
-                sample_real(p, -2, 2, 3));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 3), gw_value_of(1), gw_value_of(2));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2), sample_real(p, -2, 2, 3),
-                sample_real(p, -2, 2, 3));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 0), sample_real(p, -2, 2, 0), gw_value_of(2));
-}
-
 const op op_where = {
     .name = "where",
     .params = "condition:tensor a:operand b:operand",
@@ -78,7 +63,6 @@ const op op_where = {
     .compute = compute_where,
     .grad = grad_where,
     .saves = OP_SAVE_ARG(0),
-    .samples = samples_where,
 };
 
 gw_tensor *gw_where_with(gw_scope *s, gw_tensor *condition, gw_value a, gw_value b) {

@@ -6,7 +6,6 @@
 #include "tensor/kernels/conv.h"
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -96,30 +95,6 @@ static void grad(op_grad *g) {
             back_to_bias(g->scope, g->d_outputs[0], bias, x->dims == arg_tensor(g->args, 1)->dims);
 }
 
-// ---- Rows ---------------------------------------------------------------------------------------
-static void samples_1(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 7), sample_real(p, -2, 2, 4, 3, 3),
-                sample_real(p, -2, 2, 4));
-    sample_call(p, sample_real(p, -2, 2, 2, 4, 8), sample_real(p, -2, 2, 6, 2, 3), gw_none(),
-                sample_ints(2), sample_ints(3), sample_ints(2), gw_value_of(2));
-    sample_call(p, sample_real(p, -2, 2, 3, 5), sample_real(p, -2, 2, 2, 3, 1),
-                sample_real(p, -2, 2, 2));
-    sample_call(p, sample_real(p, -2, 2, 0, 3, 7), sample_real(p, -2, 2, 4, 3, 3),
-                sample_real(p, -2, 2, 4));
-}
-
-static void samples_2(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 4, 5), sample_real(p, -2, 2, 2, 3, 3, 2),
-                sample_real(p, -2, 2, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 2, 5, 4), sample_real(p, -2, 2, 3, 2, 3, 3), gw_none(),
-                sample_ints(2, 1), sample_ints(1, 2), sample_ints(1, 2));
-    sample_call(p, sample_real(p, -2, 2, 4, 4, 3), sample_real(p, -2, 2, 4, 1, 2, 2),
-                sample_real(p, -2, 2, 4), sample_ints(1), sample_ints(1), sample_ints(1),
-                gw_value_of(4));
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 2, 2), sample_real(p, -2, 2, 2, 3, 1, 1));
-    sample_call(p, sample_real(p, -2, 2, 0, 3, 4, 4), sample_real(p, -2, 2, 2, 3, 3, 3));
-}
-
 #define PARAMS                                                                                     \
     "x:tensor weight:tensor bias:tensor? stride:ints? padding:ints? dilation:ints? groups:int?=1"
 const op op_conv1d = {
@@ -131,7 +106,6 @@ const op op_conv1d = {
     .compute = compute,
     .grad = grad,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1),
-    .samples = samples_1,
 };
 const op op_conv2d = {
     .name = "conv2d",
@@ -142,7 +116,6 @@ const op op_conv2d = {
     .compute = compute,
     .grad = grad,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1),
-    .samples = samples_2,
 };
 
 static gw_tensor *run(gw_scope *s, const op *o, int dims, gw_tensor *x, gw_tensor *weight,

@@ -1,7 +1,6 @@
 // Copies: in another layout, in another dtype, into an existing tensor.
 #include "tensor/copy.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -16,13 +15,6 @@ static void copy_if_new(op_call *c) {
 
 static void grad_same(op_grad *g) {
     g->d_inputs[0] = g->d_outputs[0];
-}
-
-static void samples_one(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 4));
-    sample_call(p, sample_real(p, -2, 2));
-    sample_call(p, sample_real(p, -2, 2, 0));
-    sample_call(p, sample_tensor(p, GW_I16, -9, 9, 3, 4));
 }
 
 // ---- contiguous, clone --------------------------------------------------------------------------
@@ -41,7 +33,6 @@ const op op_contiguous = {
     .infer = infer_contiguous,
     .compute = copy_if_new,
     .grad = grad_same,
-    .samples = samples_one,
 };
 
 gw_tensor *gw_contiguous(gw_scope *s, gw_tensor *x) {
@@ -54,7 +45,6 @@ const op op_clone = {
     .infer = op_infer_first,
     .compute = copy_if_new,
     .grad = grad_same,
-    .samples = samples_one,
 };
 
 gw_tensor *gw_clone(gw_scope *s, gw_tensor *x) {
@@ -76,21 +66,12 @@ static void grad_to_dtype(op_grad *g) {
     g->d_inputs[0] = gw_to_dtype(g->scope, g->d_outputs[0], (gw_dtype)g->args[0].as.tensor->dtype);
 }
 
-static void samples_to_dtype(op_sampler *p) {
-    for (int d = 0; d < GW_DTYPE_COUNT; d++) {
-        sample_call(p, sample_real(p, 0, 9, 3, 4), gw_value_of(d));
-        sample_call(p, sample_tensor(p, GW_I64, 0, 9, 5), gw_value_of(d));
-    }
-    sample_call(p, sample_real(p, -2, 2, 0), gw_value_of("f64"));
-}
-
 const op op_to_dtype = {
     .name = "to_dtype",
     .params = "x:tensor dtype:dtype",
     .infer = infer_to_dtype,
     .compute = copy_if_new,
     .grad = grad_to_dtype,
-    .samples = samples_to_dtype,
 };
 
 gw_tensor *gw_to_dtype(gw_scope *s, gw_tensor *x, gw_dtype dtype) {

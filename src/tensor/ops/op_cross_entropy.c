@@ -224,22 +224,6 @@ static void grad_cross_entropy(op_grad *g) {
     if (g->wanted[0]) g->d_inputs[0] = op_run(g->scope, &op_cross_entropy_back, args, 7, NULL);
 }
 
-static void samples_cross_entropy(op_sampler *p) {
-    class_samples(p, -3, 3);
-    sample_call(p, sample_real(p, -3, 3, 4, 3), sample_tensor(p, GW_I64, 0, 3, 4),
-                gw_value_of((int)GW_MEAN), gw_value_of(2), gw_value_of(0.2));
-    sample_call(p, sample_real(p, -3, 3, 2, 3, 2), sample_tensor(p, GW_I64, 0, 3, 2, 2),
-                gw_value_of((int)GW_NO_REDUCTION), gw_none(), gw_value_of(0.5));
-    // Weights have no derivative, in PyTorch neither; in f32 none is looked for.
-    for (int reduction = GW_MEAN; reduction <= GW_NO_REDUCTION; reduction++) {
-        gw_value weight = sample_tensor(p, GW_F32, 0.5, 2, 3);
-        sample_call(p, sample_real(p, -3, 3, 4, 3), sample_tensor(p, GW_I64, 0, 3, 4),
-                    gw_value_of(reduction), gw_value_of(1), gw_value_of(0.0), weight);
-        sample_call(p, sample_real(p, -3, 3, 2, 3, 2), sample_tensor(p, GW_I64, 0, 3, 2, 2),
-                    gw_value_of(reduction), gw_value_of(0), gw_value_of(0.3), weight);
-    }
-}
-
 const op op_cross_entropy = {
     .name = "cross_entropy",
     .params = "logits:tensor target:tensor reduction:int?=0 ignore_index:int?=-100 "
@@ -249,7 +233,6 @@ const op op_cross_entropy = {
     .compute = compute_cross_entropy,
     .grad = grad_cross_entropy,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1) | OP_SAVE_ARG(5),
-    .samples = samples_cross_entropy,
 };
 
 gw_tensor *gw_cross_entropy_with(gw_scope *s, gw_tensor *logits, gw_tensor *target,

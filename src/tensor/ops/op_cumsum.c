@@ -1,7 +1,6 @@
 // Running sums along a dimension.
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -62,13 +61,6 @@ static void grad(op_grad *g) {
     if (g->wanted[0]) g->d_inputs[0] = op_run(g->scope, &op_cumsum_backward, args, 2, NULL);
 }
 
-static void samples(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(0));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(-1));
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 2), gw_value_of(1));
-    sample_call(p, sample_real(p, -2, 2, 0, 3), gw_value_of(1));
-}
-
 const op op_cumsum = {
     .name = "cumsum",
     .params = "x:tensor dim:int",
@@ -77,7 +69,6 @@ const op op_cumsum = {
     .compute = compute,
     .variant = FORWARD,
     .grad = grad,
-    .samples = samples,
 };
 
 gw_tensor *gw_cumsum(gw_scope *s, gw_tensor *x, int dim) {

@@ -3,7 +3,6 @@
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -71,15 +70,6 @@ static void grad(op_grad *g) {
     g->d_inputs[0] = d;
 }
 
-static void samples(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(0.5));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(0.25), gw_value_of_bool(true));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(0.5), gw_value_of_bool(false));
-    sample_call(p, sample_real(p, -2, 2, 5), gw_value_of(0.0));
-    sample_call(p, sample_real(p, -2, 2, 5), gw_value_of(1.0));
-    sample_call(p, sample_real(p, -2, 2, 0), gw_value_of(0.5));
-}
-
 const op op_dropout = {
     .name = "dropout",
     .params = "x:tensor p:float training:bool?=true",
@@ -87,7 +77,6 @@ const op op_dropout = {
     .compute = compute,
     .grad = grad,
     .saves = OP_SAVE_OUT(1),
-    .samples = samples,
 };
 
 gw_tensor *gw_dropout_with(gw_scope *s, gw_tensor *x, gw_dropout_options options) {

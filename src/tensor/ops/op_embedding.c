@@ -3,7 +3,6 @@
 #include "tensor/dtype.h"
 #include "tensor/kernels/gradients.h"
 #include "tensor/ops/op_pick.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include "tensor/rows.h"
 #include <gradwire/ops.h>
@@ -143,18 +142,6 @@ static void grad_embedding(op_grad *g) {
     g->d_inputs[0] = op_run(g->scope, &op_embedding_back, args, 4, NULL);
 }
 
-static void samples_embedding(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I64, 0, 5, 4));
-    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I32, 0, 5, 2, 3));
-    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I64, 0, 5));
-    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I64, 0, 5, 0));
-    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I64, 0, 4, 9), gw_value_of(-1));
-    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I64, 0, 5, 2, 4), gw_none(),
-                gw_value_of_bool(true));
-    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I64, 0, 3, 9), gw_value_of(3),
-                gw_value_of_bool(true));
-}
-
 const op op_embedding = {
     .name = "embedding",
     .params = "weight:tensor indices:tensor padding_idx:int? sparse:bool?=false",
@@ -162,7 +149,6 @@ const op op_embedding = {
     .compute = compute_embedding,
     .grad = grad_embedding,
     .saves = OP_SAVE_ARG(1),
-    .samples = samples_embedding,
 };
 
 gw_tensor *gw_embedding_with(gw_scope *s, gw_tensor *weight, gw_tensor *indices,
@@ -223,18 +209,10 @@ static void infer_one_hot(op_call *c) {
     dense_close(&index);
 }
 
-static void samples_one_hot(op_sampler *p) {
-    sample_call(p, sample_tensor(p, GW_I64, 0, 5, 4), gw_value_of(5));
-    sample_call(p, sample_tensor(p, GW_I64, 0, 5, 2, 3), gw_value_of(-1));
-    sample_call(p, sample_tensor(p, GW_I64, 0, 5));
-    sample_call(p, sample_tensor(p, GW_I64, 0, 5, 0), gw_value_of(3));
-}
-
 const op op_one_hot = {
     .name = "one_hot",
     .params = "indices:tensor classes:int?=-1",
     .infer = infer_one_hot,
-    .samples = samples_one_hot,
 };
 
 gw_tensor *gw_one_hot(gw_scope *s, gw_tensor *indices, int64_t classes) {

@@ -4,7 +4,6 @@
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include "tensor/ops/reduction.h"
 #include <gradwire/ops.h>
@@ -100,11 +99,6 @@ static void compute_place(op_call *c) {
     dense_close(&rows);
 }
 
-static void samples_place(op_sampler *p) {
-    reduction_samples(p);
-    sample_call(p, sample_tensor(p, GW_I32, -9, 9, 3, 40), gw_value_of(1));
-}
-
 // ---- max, min -----------------------------------------------------------------------------------
 // The numbers that are as large as the result |y|, or NaN where that is.
 static gw_tensor *chosen_by(gw_scope *s, gw_tensor *x, gw_tensor *y) {
@@ -133,7 +127,6 @@ static void grad_value(op_grad *g) {
 #define ROW(verb, ...)                                                                             \
     const op op_##verb = { .name = #verb,                                                          \
                            .params = "x:tensor dim:int? keepdim:bool?",                            \
-                           .samples = samples_place,                                               \
                            __VA_ARGS__ };                                                          \
     gw_tensor *gw_##verb##_with(gw_scope *s, gw_tensor *x, gw_dim_options options) {               \
         return reduction_run(s, &op_##verb, x, options);                                           \
@@ -157,11 +150,9 @@ static void grad_shared(op_grad *g) {
 }
 
 REDUCTION_ROW(amax, .infer = infer_value, .compute = compute_value, .variant = LARGEST,
-              .grad = grad_shared, .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0),
-              .samples = reduction_samples_over)
+              .grad = grad_shared, .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0))
 REDUCTION_ROW(amin, .infer = infer_value, .compute = compute_value, .variant = SMALLEST,
-              .grad = grad_shared, .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0),
-              .samples = reduction_samples_over)
+              .grad = grad_shared, .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0))
 
 // ---- argmax, argmin -----------------------------------------------------------------------------
 ROW(argmax, .infer = infer_place, .compute = compute_place, .variant = LARGEST)

@@ -67,53 +67,20 @@ static void compute_bitwise_not(op_call *c) {
     }
 }
 
-// ---- Samples ------------------------------------------------------------------------------------
-static void samples_odd(op_sampler *p) {
-    gw_value x = sample_real(p, -1, 1, 3, 4), zeros = gw_value_of(gw_mul(p->scope, x, 0));
-    gw_value infinities = gw_value_of(gw_div(p->scope, x, zeros));
-    sample_call(p, x);
-    sample_call(p, zeros);
-    sample_call(p, infinities);
-    sample_call(p, gw_value_of(gw_sub(p->scope, infinities, infinities)));
-    sample_call(p, sample_real(p, -1, 1, 0, 2));
-    sample_call(p, sample_tensor(p, GW_I16, -9, 9, 5));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 5));
-}
-
-static void samples_whole(op_sampler *p) {
-    sample_call(p, sample_tensor(p, GW_I64, -99, 99, 3, 4), sample_tensor(p, GW_I64, -99, 99, 4));
-    sample_call(p, sample_tensor(p, GW_U8, 0, 255, 5), sample_tensor(p, GW_I8, -99, 99, 2, 1));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 4), sample_tensor(p, GW_BOOL8, 0, 2, 3, 4));
-    sample_call(p, sample_tensor(p, GW_I32, -99, 99, 4), gw_value_of(6));
-    sample_call(p, gw_value_of(6), sample_tensor(p, GW_I32, -99, 99, 0));
-}
-
-static void samples_bitwise_not(op_sampler *p) {
-    sample_call(p, sample_tensor(p, GW_I64, -99, 99, 3, 4));
-    sample_call(p, sample_tensor(p, GW_U8, 0, 255, 67));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 5));
-    sample_call(p, sample_tensor(p, GW_I32, -99, 99, 0));
-}
-
 // ---- Rows ---------------------------------------------------------------------------------------
-UNARY_ROW(isfinite, .infer = infer_bool, .compute = compute_test, .variant = LOOP_ISFINITE,
-          .samples = samples_odd)
-UNARY_ROW(isnan, .infer = infer_bool, .compute = compute_test, .variant = LOOP_ISNAN,
-          .samples = samples_odd)
-UNARY_ROW(isinf, .infer = infer_bool, .compute = compute_test, .variant = LOOP_ISINF,
-          .samples = samples_odd)
-UNARY_ROW(logical_not, .infer = infer_bool, .compute = compute_logical_not, .samples = samples_odd)
+UNARY_ROW(isfinite, .infer = infer_bool, .compute = compute_test, .variant = LOOP_ISFINITE)
+UNARY_ROW(isnan, .infer = infer_bool, .compute = compute_test, .variant = LOOP_ISNAN)
+UNARY_ROW(isinf, .infer = infer_bool, .compute = compute_test, .variant = LOOP_ISINF)
+UNARY_ROW(logical_not, .infer = infer_bool, .compute = compute_logical_not)
 UNARY_ROW(bitwise_not, .infer = infer_bitwise_not, .compute = compute_bitwise_not,
-          .variant = LOOP_BITWISE_NOT, .samples = samples_bitwise_not)
+          .variant = LOOP_BITWISE_NOT)
 
-#define LOGICAL                                                                                    \
-    .infer = operands_infer_bool, .compute = operands_compute_bool,                                \
-    .samples = operand_samples_with_bools
+#define LOGICAL .infer = operands_infer_bool, .compute = operands_compute_bool
 OPERANDS_ROW(logical_and, LOGICAL, .variant = LOOP_LOGICAL_AND)
 OPERANDS_ROW(logical_or, LOGICAL, .variant = LOOP_LOGICAL_OR)
 OPERANDS_ROW(logical_xor, LOGICAL, .variant = LOOP_LOGICAL_XOR)
 
-#define BITWISE .infer = infer_bitwise, .compute = operands_compute, .samples = samples_whole
+#define BITWISE .infer = infer_bitwise, .compute = operands_compute
 OPERANDS_ROW(bitwise_and, BITWISE, .variant = LOOP_BITWISE_AND)
 OPERANDS_ROW(bitwise_or, BITWISE, .variant = LOOP_BITWISE_OR)
 OPERANDS_ROW(bitwise_xor, BITWISE, .variant = LOOP_BITWISE_XOR)

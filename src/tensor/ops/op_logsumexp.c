@@ -3,7 +3,6 @@
 
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include "tensor/ops/reduction.h"
 #include <gradwire/ops.h>
@@ -49,5 +48,4 @@ static void grad(op_grad *g) {
 }
 
 REDUCTION_ROW(logsumexp, .cast = OP_CAST_F32_FROM_F16, .infer = reduction_infer_float,
-              .compute = compute, .grad = grad, .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0),
-              .samples = reduction_samples_over)
+              .compute = compute, .grad = grad, .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0))

@@ -85,18 +85,6 @@ void class_reduce_losses(op_call *c, const double *losses, int64_t n, double cou
     dtype_write(d, bytes, reduction == GW_MEAN ? total / counted : total);
 }
 
-void class_samples(op_sampler *p, double low, double high) {
-    sample_call(p, sample_real(p, low, high, 4, 3), sample_tensor(p, GW_I64, 0, 3, 4));
-    sample_call(p, sample_real(p, low, high, 4, 3), sample_tensor(p, GW_I32, 0, 3, 4),
-                gw_value_of((int)GW_SUM_REDUCTION));
-    sample_call(p, sample_real(p, low, high, 4, 3), sample_tensor(p, GW_I64, 0, 3, 4),
-                gw_value_of((int)GW_NO_REDUCTION), gw_value_of(1));
-    sample_call(p, sample_real(p, low, high, 3), sample_tensor(p, GW_I64, 0, 3));
-    sample_call(p, sample_real(p, low, high, 2, 3, 2, 2), sample_tensor(p, GW_I64, 0, 3, 2, 2, 2));
-    sample_call(p, sample_real(p, low, high, 0, 3), sample_tensor(p, GW_I64, 0, 3, 0),
-                gw_value_of((int)GW_SUM_REDUCTION));
-}
-
 // ---- nll ----------------------------------------------------------------------------------------
 // Where class |target| of row |row| stands in values of |x|, whose classes are |inner| apart.
 static int64_t place_of(int64_t row, int64_t target, int64_t classes, int64_t inner) {
@@ -200,14 +188,6 @@ static void infer_nll(op_call *c) {
     class_infer(c, 4);
 }
 
-static void samples_nll(op_sampler *p) {
-    class_samples(p, -3, 0);
-    // Weights have no derivative, in PyTorch neither; in f32 none is looked for.
-    for (int reduction = GW_MEAN; reduction <= GW_NO_REDUCTION; reduction++)
-        sample_call(p, sample_real(p, -3, 0, 4, 3), sample_tensor(p, GW_I64, 0, 3, 4),
-                    gw_value_of(reduction), gw_value_of(1), sample_tensor(p, GW_F32, 0.5, 2, 3));
-}
-
 const op op_nll = {
     .name = "nll",
     .params = "logp:tensor target:tensor reduction:int?=0 ignore_index:int?=-100 weight:tensor?",
@@ -216,7 +196,6 @@ const op op_nll = {
     .compute = compute_nll,
     .grad = grad_nll,
     .saves = OP_SAVE_ARG(1) | OP_SAVE_ARG(4),
-    .samples = samples_nll,
 };
 
 gw_tensor *gw_nll_with(gw_scope *s, gw_tensor *logp, gw_tensor *target, gw_loss_options options) {

@@ -6,7 +6,6 @@
 #define TENSOR_OPS_OP_LOSS_CLASS_H
 
 #include "tensor/ops/op_loss.h"
-#include "tensor/ops/op_sample.h"
 
 int class_dim(const gw_tensor *x);
 
@@ -32,8 +31,5 @@ void class_reduce_losses(op_call *c, const double *losses, int64_t n, double cou
 // The factor of a gradient row. |d| is the gradient of the loss, one number unless
 // nothing was reduced.
 double class_row_gradient(const double *d, gw_reduction reduction, int64_t row, double counted);
-
-// Inputs between |low| and |high| of every shape and reduction.
-void class_samples(op_sampler *p, double low, double high);
 
 #endif

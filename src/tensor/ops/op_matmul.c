@@ -3,7 +3,6 @@
 #include "tensor/kernels/blas.h"
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -201,23 +200,6 @@ static void grad_matmul(op_grad *g) {
     }
 }
 
-static void samples_matmul(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3), sample_real(p, -2, 2, 3));
-    sample_call(p, sample_real(p, -2, 2, 2, 3), sample_real(p, -2, 2, 3));
-    sample_call(p, sample_real(p, -2, 2, 3), sample_real(p, -2, 2, 3, 2));
-    sample_call(p, sample_real(p, -2, 2, 4, 3), sample_real(p, -2, 2, 3, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 4, 3), sample_real(p, -2, 2, 3, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 4, 3), sample_real(p, -2, 2, 2, 3, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 1, 2, 3), sample_real(p, -2, 2, 3, 3, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 4, 3), sample_real(p, -2, 2, 3));
-    sample_call(p, sample_real(p, -2, 2, 3), sample_real(p, -2, 2, 2, 3, 2));
-    sample_call(p, sample_real(p, -2, 2, 0, 3), sample_real(p, -2, 2, 3, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 0), sample_real(p, -2, 2, 0, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 0), sample_real(p, -2, 2, 0, 4));
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 4), sample_real(p, -2, 2, 4, 0));
-    sample_call(p, sample_real(p, -2, 2, 2, 0, 4), sample_real(p, -2, 2, 2, 4, 3));
-}
-
 const op op_matmul = {
     .name = "matmul",
     .params = "a:tensor b:tensor",
@@ -226,7 +208,6 @@ const op op_matmul = {
     .compute = compute_matmul,
     .grad = grad_matmul,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1),
-    .samples = samples_matmul,
 };
 
 gw_tensor *gw_matmul(gw_scope *s, gw_tensor *a, gw_tensor *b) {
@@ -309,18 +290,6 @@ static void grad_linear(op_grad *g) {
     if (arg_tensor(g->args, 2) && g->wanted[2]) g->d_inputs[2] = gw_sum(s, rows, .dim = 0);
 }
 
-static void samples_linear(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_real(p, -2, 2, 2, 3),
-                sample_real(p, -2, 2, 2));
-    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_real(p, -2, 2, 2, 3), gw_none());
-    sample_call(p, sample_real(p, -2, 2, 3), sample_real(p, -2, 2, 2, 3), sample_real(p, -2, 2, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 2, 3), sample_real(p, -2, 2, 4, 3),
-                sample_real(p, -2, 2, 4));
-    sample_call(p, sample_real(p, -2, 2, 0, 3), sample_real(p, -2, 2, 2, 3),
-                sample_real(p, -2, 2, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 3), sample_real(p, -2, 2, 0, 3), gw_none());
-}
-
 const op op_linear = {
     .name = "linear",
     .params = "x:tensor weight:tensor bias:tensor?",
@@ -329,7 +298,6 @@ const op op_linear = {
     .compute = compute_linear,
     .grad = grad_linear,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1),
-    .samples = samples_linear,
 };
 
 gw_tensor *gw_linear(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias) {

@@ -1,7 +1,6 @@
 // The largest number of each window: torch.nn.functional.max_pool1d and max_pool2d.
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include "tensor/kernels/window.h"
 #include <gradwire/ops.h>
@@ -135,23 +134,6 @@ static void grad(op_grad *g) {
     if (g->wanted[0]) g->d_inputs[0] = op_run(g->scope, &op_max_pool_back, args, 4, NULL);
 }
 
-// ---- Rows ---------------------------------------------------------------------------------------
-static void samples_1(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 7), sample_ints(2));
-    sample_call(p, sample_real(p, -2, 2, 3, 9), sample_ints(3), sample_ints(2), sample_ints(1),
-                sample_ints(2), gw_value_of_bool(true));
-    sample_call(p, sample_real(p, -2, 2, 0, 3, 7), sample_ints(2));
-}
-
-static void samples_2(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 2, 2, 4, 5), sample_ints(2));
-    sample_call(p, sample_real(p, -2, 2, 2, 5, 6), sample_ints(3, 2), sample_ints(1, 2),
-                sample_ints(1, 0), sample_ints(1, 2), gw_value_of_bool(true));
-    sample_call(p, sample_real(p, -2, 2, 1, 2, 3, 3), sample_ints(2), sample_ints(2),
-                sample_ints(1));
-    sample_call(p, sample_real(p, -2, 2, 2, 0, 4, 4), sample_ints(2));
-}
-
 #define PARAMS                                                                                     \
     "x:tensor kernel:ints stride:ints? padding:ints? dilation:ints? ceil_mode:bool?=false"
 const op op_max_pool1d = {
@@ -162,7 +144,6 @@ const op op_max_pool1d = {
     .variant = 1,
     .grad = grad,
     .saves = OP_SAVE_OUT(1),
-    .samples = samples_1,
 };
 const op op_max_pool2d = {
     .name = "max_pool2d",
@@ -172,7 +153,6 @@ const op op_max_pool2d = {
     .variant = 2,
     .grad = grad,
     .saves = OP_SAVE_OUT(1),
-    .samples = samples_2,
 };
 
 static gw_tensor *run(gw_scope *s, const op *o, int dims, gw_tensor *x, gw_pool_options options) {

@@ -2,7 +2,6 @@
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -119,17 +118,6 @@ static void grad(op_grad *g) {
     if (bias && g->wanted[i]) g->d_inputs[i] = sum_rows(s, g->d_outputs[0], bias);
 }
 
-static void samples(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 5), sample_ints(5), sample_real(p, 0.5, 2, 5),
-                sample_real(p, -1, 1, 5), gw_value_of(1e-5));
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 4), sample_ints(3, 4), sample_real(p, 0.5, 2, 3, 4),
-                gw_none(), gw_value_of(1e-3));
-    sample_call(p, sample_real(p, -2, 2, 3, 5), sample_ints(5), gw_none(),
-                sample_real(p, -1, 1, 5));
-    sample_call(p, sample_real(p, -2, 2, 40), sample_ints(40));
-    sample_call(p, sample_real(p, -2, 2, 0, 3), sample_ints(3));
-}
-
 const op op_layer_norm = {
     .name = "layer_norm",
     .params = "x:tensor normalized:ints weight:tensor? bias:tensor? eps:float?=1e-5",
@@ -138,7 +126,6 @@ const op op_layer_norm = {
     .compute = compute,
     .grad = grad,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(2),
-    .samples = samples,
 };
 
 gw_tensor *gw_layer_norm(gw_scope *s, gw_tensor *x, gw_shape normalized, gw_tensor *weight,

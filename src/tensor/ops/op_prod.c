@@ -1,6 +1,5 @@
 // Products of many numbers.
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include "tensor/ops/reduction.h"
 #include <gradwire/ops.h>
@@ -103,11 +102,5 @@ static void grad(op_grad *g) {
     g->d_inputs[0] = gw_to_dtype(s, others, (gw_dtype)x->dtype);
 }
 
-static void samples(op_sampler *p) {
-    reduction_samples_over(p);
-    sample_call(p, sample_tensor(p, GW_I32, -9, 9, 3, 4), gw_value_of(1));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 3, 4));
-}
-
 REDUCTION_ROW(prod, .cast = OP_CAST_F32, .infer = reduction_infer_wide, .compute = compute,
-              .grad = grad, .saves = OP_SAVE_ARG(0), .samples = samples)
+              .grad = grad, .saves = OP_SAVE_ARG(0))

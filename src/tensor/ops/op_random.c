@@ -4,7 +4,6 @@
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -59,19 +58,12 @@ static void grad_bernoulli(op_grad *g) {
     if (g->wanted[0]) g->d_inputs[0] = tensor_full_like(g->scope, p, 0);
 }
 
-static void samples_bernoulli(op_sampler *p) {
-    sample_call(p, sample_real(p, 0, 1, 3, 4));
-    sample_call(p, sample_real(p, 0, 1));
-    sample_call(p, sample_real(p, 0, 1, 0));
-}
-
 const op op_bernoulli = {
     .name = "bernoulli",
     .params = "p:tensor",
     .infer = infer_bernoulli,
     .compute = compute_bernoulli,
     .grad = grad_bernoulli,
-    .samples = samples_bernoulli,
 };
 
 gw_tensor *(gw_bernoulli)(gw_scope *s, gw_tensor *p) {
@@ -250,19 +242,11 @@ static void compute_multinomial(op_call *c) {
     dense_close(&p);
 }
 
-static void samples_multinomial(op_sampler *p) {
-    sample_call(p, sample_real(p, 0.1, 1, 5), gw_value_of(1), gw_value_of_bool(false));
-    sample_call(p, sample_real(p, 0.1, 1, 3, 5), gw_value_of(4), gw_value_of_bool(false));
-    sample_call(p, sample_real(p, 0.1, 1, 2, 3), gw_value_of(7), gw_value_of_bool(true));
-    sample_call(p, sample_real(p, 0.1, 1, 0, 3), gw_value_of(2));
-}
-
 const op op_multinomial = {
     .name = "multinomial",
     .params = "p:tensor samples:int replacement:bool?=false",
     .infer = infer_multinomial,
     .compute = compute_multinomial,
-    .samples = samples_multinomial,
 };
 
 gw_tensor *gw_multinomial_with(gw_scope *s, gw_tensor *p, int64_t samples,

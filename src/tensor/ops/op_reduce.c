@@ -6,7 +6,6 @@
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -69,7 +68,7 @@ static void grad_sum(op_grad *g) {
 }
 
 REDUCTION_ROW(sum, .cast = OP_CAST_F32_FROM_F16, .infer = reduction_infer_wide, .compute = sum_up,
-              .variant = SUM, .grad = grad_sum, .samples = reduction_samples_over)
+              .variant = SUM, .grad = grad_sum)
 
 static void grad_mean(op_grad *g) {
     if (!g->wanted[0]) return;
@@ -78,7 +77,7 @@ static void grad_mean(op_grad *g) {
 }
 
 REDUCTION_ROW(mean, .infer = reduction_infer_float, .compute = sum_up, .variant = MEAN,
-              .grad = grad_mean, .samples = reduction_samples_over)
+              .grad = grad_mean)
 
 // ---- var, std -----------------------------------------------------------------------------------
 // The variance of row |i|, or its root. NaN for fewer than two numbers.
@@ -122,7 +121,7 @@ static void grad_var(op_grad *g) {
 }
 
 REDUCTION_ROW(var, .infer = reduction_infer_float, .compute = compute_spread, .variant = VARIANCE,
-              .grad = grad_var, .saves = OP_SAVE_ARG(0), .samples = reduction_samples_over)
+              .grad = grad_var, .saves = OP_SAVE_ARG(0))
 
 // d std = d variance / (2 std), and 0 where all numbers are the same, as in PyTorch.
 static void grad_std(op_grad *g) {
@@ -133,5 +132,4 @@ static void grad_std(op_grad *g) {
 }
 
 REDUCTION_ROW(std, .infer = reduction_infer_float, .compute = compute_spread, .variant = ROOT,
-              .grad = grad_std, .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0),
-              .samples = reduction_samples_over)
+              .grad = grad_std, .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0))

@@ -46,14 +46,6 @@ static void grad(op_grad *g) {
     operand_give(g, 1, d_divisor);
 }
 
-static void samples(op_sampler *p) {
-    operand_samples(p, 0.5, 2);
-    sample_call(p, sample_real(p, -9, 9, 3, 4), sample_real(p, -2, -0.5, 4));
-    sample_call(p, sample_tensor(p, GW_I64, -9, 9, 4), sample_tensor(p, GW_I32, 1, 9, 2, 1));
-    sample_call(p, sample_tensor(p, GW_I8, -9, 9, 4), gw_value_of(-3));
-    sample_call(p, sample_tensor(p, GW_I32, -9, 9, 0), gw_value_of(0));
-}
-
 const op op_remainder = {
     .name = "remainder",
     .params = "a:operand b:operand",
@@ -62,7 +54,6 @@ const op op_remainder = {
     .variant = LOOP_REMAINDER,
     .grad = grad,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1) | OP_SAVE_OUT(0),
-    .samples = samples,
 };
 
 gw_tensor *gw_remainder_with(gw_scope *s, gw_value a, gw_value b) {

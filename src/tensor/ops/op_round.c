@@ -29,16 +29,12 @@ static void grad_cos(op_grad *g) {
 }
 
 // ---- Rows ---------------------------------------------------------------------------------------
-#define WHOLE                                                                                      \
-    .infer = unary_infer_same, .compute = compute_whole, .grad = grad_whole,                       \
-    .samples = unary_samples_any
+#define WHOLE .infer = unary_infer_same, .compute = compute_whole, .grad = grad_whole
 UNARY_ROW(floor, WHOLE, .variant = LOOP_FLOOR)
 UNARY_ROW(ceil, WHOLE, .variant = LOOP_CEIL)
 UNARY_ROW(round, WHOLE, .variant = LOOP_ROUND)
 UNARY_ROW(trunc, WHOLE, .variant = LOOP_TRUNC)
 
-#define CIRCULAR                                                                                   \
-    .infer = unary_infer_promoted, .compute = unary_compute, .saves = OP_SAVE_ARG(0),              \
-    .samples = unary_samples_promoted
+#define CIRCULAR .infer = unary_infer_promoted, .compute = unary_compute, .saves = OP_SAVE_ARG(0)
 UNARY_ROW(sin, CIRCULAR, .variant = LOOP_SIN, .grad = grad_sin)
 UNARY_ROW(cos, CIRCULAR, .variant = LOOP_COS, .grad = grad_cos)

@@ -2,7 +2,6 @@
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -76,15 +75,6 @@ static void grad(op_grad *g) {
     if (g->wanted[0]) g->d_inputs[0] = op_run(g->scope, &backward[g->op->variant], args, 3, NULL);
 }
 
-static void samples(op_sampler *p) {
-    sample_call(p, sample_real(p, -3, 3, 3, 5), gw_value_of(-1));
-    sample_call(p, sample_real(p, -3, 3, 3, 5), gw_value_of(0));
-    sample_call(p, sample_real(p, -3, 3, 2, 3, 4), gw_value_of(1));
-    sample_call(p, sample_real(p, -3, 3, 2, 37), gw_value_of(1));
-    sample_call(p, sample_real(p, -3, 3), gw_value_of(0));
-    sample_call(p, sample_real(p, -3, 3, 0, 3), gw_value_of(1));
-}
-
 #define ROW(verb, which)                                                                           \
     const op op_##verb = {                                                                         \
         .name = #verb,                                                                             \
@@ -95,7 +85,6 @@ static void samples(op_sampler *p) {
         .variant = which,                                                                          \
         .grad = grad,                                                                              \
         .saves = OP_SAVE_OUT(0),                                                                   \
-        .samples = samples,                                                                        \
     };                                                                                             \
     gw_tensor *gw_##verb(gw_scope *s, gw_tensor *x, int dim) {                                     \
         gw_value args[] = { gw_value_of(x), gw_value_of(dim) };                                    \

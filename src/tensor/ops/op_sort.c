@@ -4,7 +4,6 @@
 // order. So one loop over pairs of key and place does for every dtype and both directions.
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -169,15 +168,6 @@ static void compute_sort(op_call *c) {
     order_rows(c, dim < 0 ? 1 : x->sizes[dim], arg_bool(c->args, 2));
 }
 
-static void samples_sort(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 5));
-    sample_call(p, sample_real(p, -2, 2, 4, 2, 3), gw_value_of(0), gw_value_of(true));
-    sample_call(p, sample_tensor(p, GW_I32, -3, 3, 2, 9), gw_value_of(1));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 5), gw_value_of(0), gw_value_of(true));
-    sample_call(p, sample_real(p, -2, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 0), gw_value_of(0));
-}
-
 const op op_sort = {
     .name = "sort",
     .params = "x:tensor dim:int?=-1 descending:bool?=false",
@@ -187,7 +177,6 @@ const op op_sort = {
     .variant = 1,
     .grad = grad,
     .saves = OP_SAVE_OUT(1),
-    .samples = samples_sort,
 };
 
 gw_sorted gw_sort_with(gw_scope *s, gw_tensor *x, gw_sort_options options) {
@@ -214,14 +203,6 @@ static void compute_topk(op_call *c) {
     order_rows(c, arg_int(c->args, 1), arg_bool(c->args, 3));
 }
 
-static void samples_topk(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 5), gw_value_of(2));
-    sample_call(p, sample_real(p, -2, 2, 9, 2), gw_value_of(4), gw_value_of(0), gw_value_of(false));
-    sample_call(p, sample_real(p, -2, 2, 2, 3), gw_value_of(3), gw_value_of(-1));
-    sample_call(p, sample_tensor(p, GW_I64, -3, 3, 20), gw_value_of(7));
-    sample_call(p, sample_real(p, -2, 2, 2, 3), gw_value_of(0), gw_value_of(1));
-}
-
 const op op_topk = {
     .name = "topk",
     .params = "x:tensor k:int dim:int?=-1 largest:bool?=true",
@@ -231,7 +212,6 @@ const op op_topk = {
     .variant = 2,
     .grad = grad,
     .saves = OP_SAVE_OUT(1),
-    .samples = samples_topk,
 };
 
 gw_sorted gw_topk_with(gw_scope *s, gw_tensor *x, int64_t k, gw_topk_options options) {

@@ -2,7 +2,6 @@
 #include "tensor/copy.h"
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -38,16 +37,6 @@ static void compute_triangle(op_call *c) {
     }
 }
 
-static void samples_triangle(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 4));
-    sample_call(p, sample_real(p, -2, 2, 2, 4, 3), gw_value_of(1));
-    sample_call(p, sample_real(p, -2, 2, 4, 4), gw_value_of(-2));
-    sample_call(p, sample_real(p, -2, 2, 2, 2), gw_value_of(INT64_MAX));
-    sample_call(p, sample_real(p, -2, 2, 2, 2), gw_value_of(INT64_MIN));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 3, 3));
-    sample_call(p, sample_real(p, -2, 2, 0, 3));
-}
-
 static void grad_triangle(op_grad *g) {
     const gw_value args[] = { gw_value_of(g->d_outputs[0]), g->args[1] };
     g->d_inputs[0] = op_run(g->scope, g->op, args, 2, NULL);
@@ -61,7 +50,6 @@ static void grad_triangle(op_grad *g) {
         .compute = compute_triangle,                                                               \
         .variant = which,                                                                          \
         .grad = grad_triangle,                                                                     \
-        .samples = samples_triangle,                                                               \
     };                                                                                             \
     gw_tensor *gw_##verb(gw_scope *s, gw_tensor *x, int64_t diagonal) {                            \
         const gw_value args[] = { gw_value_of(x), gw_value_of(diagonal) };                         \
@@ -95,20 +83,10 @@ static void infer_nonzero(op_call *c) {
     dense_close(&values);
 }
 
-static void samples_nonzero(op_sampler *p) {
-    sample_call(p, sample_tensor(p, GW_I64, 0, 2, 3, 4));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 2, 3, 2));
-    sample_call(p, sample_real(p, 1, 2, 5));
-    sample_call(p, sample_real(p, 1, 2));
-    sample_call(p, sample_tensor(p, GW_U8, 0, 1, 3));
-    sample_call(p, sample_real(p, 1, 2, 0, 3));
-}
-
 const op op_nonzero = {
     .name = "nonzero",
     .params = "x:tensor",
     .infer = infer_nonzero,
-    .samples = samples_nonzero,
 };
 
 gw_tensor *gw_nonzero(gw_scope *s, gw_tensor *x) {

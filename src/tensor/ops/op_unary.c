@@ -1,7 +1,6 @@
 // One number at a time.
 #include "tensor/kernels/loops.h"
 
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/op_unary.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
@@ -126,80 +125,32 @@ static void grad_log(op_grad *g) {
     g->d_inputs[0] = gw_div_with(g->scope, gw_value_of(g->d_outputs[0]), g->args[0]);
 }
 
-// ---- Samples ------------------------------------------------------------------------------------
-static void sample_shapes(op_sampler *p, double low, double high) {
-    sample_call(p, sample_real(p, low, high, 3, 4));
-    sample_call(p, sample_real(p, low, high));
-    sample_call(p, sample_real(p, low, high, 2, 0));
-    sample_call(p, sample_real(p, low, high, 67));  // longer than a vector, and no multiple of one
-}
-
-void unary_samples_any(op_sampler *p) {
-    sample_shapes(p, -3, 3);
-    sample_call(p, sample_tensor(p, GW_I64, -9, 9, 5));
-    sample_call(p, sample_tensor(p, GW_I8, -9, 9, 5));
-}
-
-void unary_samples_promoted(op_sampler *p) {
-    sample_shapes(p, -3, 3);
-    sample_call(p, sample_tensor(p, GW_I32, -3, 3, 5));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 5));
-}
-
-static void samples_positive(op_sampler *p) {
-    sample_shapes(p, 0.5, 3);
-    sample_call(p, sample_tensor(p, GW_U8, 1, 9, 5));
-}
-
-static void samples_float(op_sampler *p) {
-    sample_shapes(p, -3, 3);
-}
-
-static void samples_leaky_relu(op_sampler *p) {
-    sample_call(p, sample_real(p, -3, 3, 3, 4), gw_value_of(0.01));
-    sample_call(p, sample_real(p, -3, 3, 0), gw_value_of(0.2));
-}
-
-static void samples_clamp(op_sampler *p) {
-    sample_call(p, sample_real(p, -3, 3, 3, 4), gw_value_of(-1.5), gw_value_of(0.75));
-    sample_call(p, sample_real(p, -3, 3, 5), gw_value_of(-1.0), gw_value_of((double)INFINITY));
-    sample_call(p, sample_real(p, -3, 3, 0), gw_value_of(-1), gw_value_of(1));
-    sample_call(p, sample_tensor(p, GW_I16, -9, 9, 6), gw_value_of(-2), gw_value_of(5));
-    sample_call(p, sample_tensor(p, GW_I64, -9, 9, 6), gw_value_of(-2.5), gw_value_of(5));
-}
-
 // ---- Rows ---------------------------------------------------------------------------------------
 enum { SAVE_X = OP_SAVE_ARG(0), SAVE_RESULT = OP_SAVE_OUT(0) };
 
 UNARY_ROW(neg, .infer = unary_infer_same, .compute = unary_compute, .variant = LOOP_NEG,
-          .grad = grad_neg, .samples = unary_samples_any)
+          .grad = grad_neg)
 UNARY_ROW(abs, .infer = unary_infer_same, .compute = unary_compute, .variant = LOOP_ABS,
-          .grad = grad_slope, .slope = LOOP_D_ABS, .saves = SAVE_X, .samples = unary_samples_any)
+          .grad = grad_slope, .slope = LOOP_D_ABS, .saves = SAVE_X)
 UNARY_ROW(exp, .cast = OP_CAST_F32_FROM_F16, .infer = unary_infer_promoted,
-          .compute = unary_compute, .variant = LOOP_EXP, .grad = grad_exp, .saves = SAVE_RESULT,
-          .samples = unary_samples_promoted)
+          .compute = unary_compute, .variant = LOOP_EXP, .grad = grad_exp, .saves = SAVE_RESULT)
 UNARY_ROW(log, .cast = OP_CAST_F32_FROM_F16, .infer = unary_infer_promoted,
-          .compute = unary_compute, .variant = LOOP_LOG, .grad = grad_log, .saves = SAVE_X,
-          .samples = samples_positive)
+          .compute = unary_compute, .variant = LOOP_LOG, .grad = grad_log, .saves = SAVE_X)
 UNARY_ROW(sqrt, .infer = unary_infer_promoted, .compute = unary_compute, .variant = LOOP_SQRT,
-          .grad = grad_slope, .slope = LOOP_D_SQRT, .saves = SAVE_RESULT,
-          .samples = samples_positive)
+          .grad = grad_slope, .slope = LOOP_D_SQRT, .saves = SAVE_RESULT)
 UNARY_ROW(rsqrt, .cast = OP_CAST_F32_FROM_F16, .infer = unary_infer_promoted,
           .compute = unary_compute, .variant = LOOP_RSQRT, .grad = grad_slope,
-          .slope = LOOP_D_RSQRT, .saves = SAVE_RESULT, .samples = samples_positive)
+          .slope = LOOP_D_RSQRT, .saves = SAVE_RESULT)
 UNARY_ROW(tanh, .infer = unary_infer_promoted, .compute = unary_compute, .variant = LOOP_TANH,
-          .grad = grad_slope, .slope = LOOP_D_TANH, .saves = SAVE_RESULT,
-          .samples = unary_samples_promoted)
+          .grad = grad_slope, .slope = LOOP_D_TANH, .saves = SAVE_RESULT)
 UNARY_ROW(sigmoid, .infer = unary_infer_promoted, .compute = unary_compute, .variant = LOOP_SIGMOID,
-          .grad = grad_slope, .slope = LOOP_D_SIGMOID, .saves = SAVE_RESULT,
-          .samples = unary_samples_promoted)
+          .grad = grad_slope, .slope = LOOP_D_SIGMOID, .saves = SAVE_RESULT)
 UNARY_ROW(relu, .infer = unary_infer_same, .compute = unary_compute, .variant = LOOP_RELU,
-          .grad = grad_slope, .slope = LOOP_D_RELU, .saves = SAVE_RESULT,
-          .samples = unary_samples_any)
+          .grad = grad_slope, .slope = LOOP_D_RELU, .saves = SAVE_RESULT)
 UNARY_ROW(gelu, .infer = infer_float, .compute = unary_compute, .variant = LOOP_GELU,
-          .grad = grad_slope, .slope = LOOP_D_GELU, .saves = SAVE_X, .samples = samples_float)
+          .grad = grad_slope, .slope = LOOP_D_GELU, .saves = SAVE_X)
 UNARY_ROW(silu, .infer = infer_float, .compute = unary_compute, .variant = LOOP_SILU,
-          .grad = grad_slope, .slope = LOOP_D_SILU, .saves = SAVE_X, .samples = samples_float)
+          .grad = grad_slope, .slope = LOOP_D_SILU, .saves = SAVE_X)
 
 const op op_leaky_relu = {
     .name = "leaky_relu",
@@ -210,7 +161,6 @@ const op op_leaky_relu = {
     .grad = grad_slope,
     .slope = LOOP_D_LEAKY_RELU,
     .saves = SAVE_X,
-    .samples = samples_leaky_relu,
 };
 
 gw_tensor *gw_leaky_relu(gw_scope *s, gw_tensor *x, double negative_slope) {
@@ -227,7 +177,6 @@ const op op_clamp = {
     .grad = grad_slope,
     .slope = LOOP_D_CLAMP,
     .saves = SAVE_X,
-    .samples = samples_clamp,
 };
 
 gw_tensor *gw_clamp(gw_scope *s, gw_tensor *x, double min, double max) {

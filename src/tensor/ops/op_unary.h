@@ -3,17 +3,12 @@
 #define TENSOR_OPS_OP_UNARY_H
 
 #include "tensor/kernels/loops.h"
-#include "tensor/ops/op_sample.h"
 
 void unary_infer_same(op_call *c);      // the dtype of x, which is not bool
 void unary_infer_promoted(op_call *c);  // integers become f32
 
 // The row's loop over x, in the dtype of the output.
 void unary_compute(op_call *c);
-
-// Floats of either sign in several shapes, and integers; or small integers and bools.
-void unary_samples_any(op_sampler *p);
-void unary_samples_promoted(op_sampler *p);
 
 // A row of one tensor, and its public function.
 #define UNARY_ROW(verb, ...)                                                                       \

@@ -1,7 +1,6 @@
 // Other views of the same values.
 #include "tensor/copy.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -95,20 +94,12 @@ static void copy_if_new(op_call *c) {
     handle_release(same);
 }
 
-static void samples_reshape(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 4), sample_ints(2, 6));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), sample_ints(-1));
-    sample_call(p, sample_real(p, -2, 2, 1), sample_ints());
-    sample_call(p, sample_real(p, -2, 2, 0, 4), sample_ints(2, 0, 5));
-}
-
 const op op_reshape = {
     .name = "reshape",
     .params = "x:tensor sizes:ints",
     .infer = infer_reshape,
     .compute = copy_if_new,
     .grad = grad_reshape,
-    .samples = samples_reshape,
 };
 
 const op op_view = {
@@ -116,7 +107,6 @@ const op op_view = {
     .params = "x:tensor sizes:ints",
     .infer = infer_reshape,
     .grad = grad_reshape,
-    .samples = samples_reshape,
 };
 
 static gw_tensor *run_shaped(gw_scope *s, const op *o, gw_tensor *x, gw_shape shape) {
@@ -156,18 +146,11 @@ static void grad_expand(op_grad *g) {
     g->d_inputs[0] = unbroadcast(g->scope, g->d_outputs[0], g->args[0].as.tensor);
 }
 
-static void samples_expand(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 1), sample_ints(2, -1, 4));
-    sample_call(p, sample_real(p, -2, 2), sample_ints(3));
-    sample_call(p, sample_real(p, -2, 2, 1, 4), sample_ints(0, 4));
-}
-
 const op op_expand = {
     .name = "expand",
     .params = "x:tensor sizes:ints",
     .infer = infer_expand,
     .grad = grad_expand,
-    .samples = samples_expand,
 };
 
 gw_tensor *gw_expand_with(gw_scope *s, gw_tensor *x, gw_shape shape) {
@@ -188,18 +171,11 @@ static void infer_squeeze(op_call *c) {
     op_output_view(c, x, dims, sizes, strides, x->offset);
 }
 
-static void samples_squeeze(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 1, 2), gw_value_of(1));
-    sample_call(p, sample_real(p, -2, 2, 3, 2), gw_value_of(-1));
-    sample_call(p, sample_real(p, -2, 2, 0, 1), gw_value_of(1));
-}
-
 const op op_squeeze = {
     .name = "squeeze",
     .params = "x:tensor dim:int",
     .infer = infer_squeeze,
     .grad = grad_reshape,
-    .samples = samples_squeeze,
 };
 
 gw_tensor *gw_squeeze(gw_scope *s, gw_tensor *x, int dim) {
@@ -226,19 +202,11 @@ static void infer_unsqueeze(op_call *c) {
     op_output_view(c, x, x->dims + 1, sizes, strides, x->offset);
 }
 
-static void samples_unsqueeze(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 2), gw_value_of(1));
-    sample_call(p, sample_real(p, -2, 2, 3, 2), gw_value_of(-1));
-    sample_call(p, sample_real(p, -2, 2), gw_value_of(0));
-    sample_call(p, sample_real(p, -2, 2, 0), gw_value_of(0));
-}
-
 const op op_unsqueeze = {
     .name = "unsqueeze",
     .params = "x:tensor dim:int",
     .infer = infer_unsqueeze,
     .grad = grad_reshape,
-    .samples = samples_unsqueeze,
 };
 
 gw_tensor *gw_unsqueeze(gw_scope *s, gw_tensor *x, int dim) {

@@ -109,26 +109,3 @@ void operand_give(op_grad *g, int i, operand_derivative *f) {
     gw_tensor *d = f(g, gw_value_of(g->d_outputs[0]));
     g->d_inputs[k] = unbroadcast(g->scope, d, g->args[i].as.tensor);
 }
-
-// ---- Samples ------------------------------------------------------------------------------------
-void operand_samples(op_sampler *p, double low, double high) {
-    sample_call(p, sample_real(p, low, high, 3, 4), sample_real(p, low, high, 3, 4));
-    sample_call(p, sample_real(p, low, high, 2, 1, 3),
-                sample_real(p, low, high, 4, 1));                                   // broadcast
-    sample_call(p, sample_real(p, low, high), sample_real(p, low, high, 5));        // scalar
-    sample_call(p, sample_real(p, low, high, 0, 3), sample_real(p, low, high, 3));  // empty
-    sample_call(p, sample_real(p, low, high, 5), gw_value_of(1.5));
-    sample_call(p, gw_value_of(2), sample_real(p, low, high, 5));
-}
-
-void operand_samples_mixed(op_sampler *p) {
-    operand_samples(p, -2, 2);
-    sample_call(p, sample_tensor(p, GW_I64, -9, 9, 4), sample_tensor(p, GW_I32, -9, 9, 2, 1));
-    sample_call(p, sample_tensor(p, GW_U8, 0, 9, 4), sample_real(p, -2, 2, 4));
-    sample_call(p, sample_tensor(p, GW_I8, -9, 9, 4), sample_tensor(p, GW_I16, -9, 9, 4));
-}
-
-void operand_samples_with_bools(op_sampler *p) {
-    operand_samples_mixed(p);
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 4), sample_tensor(p, GW_BOOL8, 0, 2, 3, 4));
-}

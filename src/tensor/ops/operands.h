@@ -3,7 +3,6 @@
 #define TENSOR_OPS_OPERANDS_H
 
 #include "tensor/kernels/loops.h"
-#include "tensor/ops/op_sample.h"
 
 // The dtype to which arguments |a| to |b| are promoted.
 gw_dtype operands_dtype(const op_call *c, int a, int b);
@@ -46,12 +45,6 @@ void grad_div(op_grad *g);
 void grad_pow(op_grad *g);
 void grad_maximum(op_grad *g);
 void grad_minimum(op_grad *g);
-
-// Same shape, broadcast, scalar, empty, and numbers on either side; then other dtypes; then bools
-// too.
-void operand_samples(op_sampler *p, double low, double high);
-void operand_samples_mixed(op_sampler *p);
-void operand_samples_with_bools(op_sampler *p);
 
 // A row of two operands, and its public function.
 #define OPERANDS_ROW(verb, ...)                                                                    \

@@ -1,7 +1,6 @@
 #include "tensor/ops/reduction.h"
 
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include <gradwire/ops.h>
 
 _Static_assert((int)GW_DIMS_MAX <= 32, "a bit of 32 for each dimension");
@@ -147,23 +146,4 @@ gw_tensor *reduction_run_dims(gw_scope *s, const op *o, gw_tensor *x, gw_dims_op
     gw_value args[] = { gw_value_of(x), reduction_dims(s, o, options),
                         gw_value_of(options.keepdim) };
     return op_run(s, o, args, 3, NULL);
-}
-
-// ---- Samples ------------------------------------------------------------------------------------
-void reduction_samples(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 4));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_none(), gw_value_of_bool(true));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(0));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(-1), gw_value_of_bool(true));
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 4), gw_value_of(1), gw_value_of_bool(false));
-    sample_call(p, sample_real(p, -2, 2, 2, 33), gw_value_of(1));
-    sample_call(p, sample_real(p, -2, 2, 0, 3), gw_value_of(1));
-}
-
-void reduction_samples_over(op_sampler *p) {
-    reduction_samples(p);
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 4), sample_ints(1, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 4), sample_ints(-1, 0), gw_value_of_bool(true));
-    sample_call(p, sample_real(p, -2, 2, 2, 2, 3, 2), sample_ints(1, 3));
-    sample_call(p, sample_real(p, -2, 2, 2, 3), sample_ints());
 }

@@ -52,10 +52,6 @@ gw_tensor *reduction_run_dims(gw_scope *s, const op *o, gw_tensor *x, gw_dims_op
 // one and several are given.
 gw_value reduction_dims(gw_scope *s, const op *o, gw_dims_options options);
 
-// Everything, each dimension, kept and not; then several dimensions too.
-void reduction_samples(struct op_sampler *p);
-void reduction_samples_over(struct op_sampler *p);
-
 // A row over any dimensions, and its public function.
 #define REDUCTION_ROW(verb, ...)                                                                   \
     const op op_##verb = { .name = #verb,                                                          \
