@@ -3,7 +3,7 @@
 #include <gradwire/binding.h>
 
 #include "base/mem.h"
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 #include "testing/samples.h"
 
 #include <pthread.h>

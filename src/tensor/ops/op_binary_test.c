@@ -2,7 +2,7 @@
 #include "tensor/dtype.h"
 #include "tensor/ops/op.h"
 #include "tensor/ops/op_sample.h"
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 #include "testing/testing.h"
 #include <gradwire/ops.h>
 
