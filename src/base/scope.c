@@ -218,6 +218,11 @@ gw_error gw_scope_close(gw_scope *s) {
     return error;
 }
 
+void scope_close_unread(gw_scope *s) {
+    gw_error error = gw_scope_close(s);
+    (void)error;
+}
+
 void gw_scope_close_up(gw_scope *s) {
     check_open(s, "gw_scope_close_up");
     if (is_lent(s)) return;

@@ -60,8 +60,7 @@ static void finish(task *t) {
         env_enter(e);
         future_complete_on_loop(c->out, r);
         env_leave(e);
-        gw_error ignored = gw_scope_close(s);
-        (void)ignored;
+        scope_close_unread(s);
     }
     env_enter(e);
     c->out->makers--;

@@ -177,8 +177,7 @@ static void stop(canceller *c) {
 
 // Closes the scope of a body; |out| has its error already.
 static void close_scope(gw_scope *s) {
-    gw_error ignored = gw_scope_close(s);
-    (void)ignored;
+    scope_close_unread(s);
 }
 
 static gw_future *in_of(const canceller *c, int i) {

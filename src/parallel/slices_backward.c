@@ -116,8 +116,7 @@ static void answer(way_back *w) {
     else
         late_fail(w->late, scope_error(t));
     gw_scope_clear(t);
-    gw_error ignored = gw_scope_close(t);
-    (void)ignored;
+    scope_close_unread(t);
 }
 
 static void all_are_back(void *context) {

@@ -127,8 +127,7 @@ static void undo(gw_scope *s, const gw_optimizer *o, const request *requests, in
         gw_rpc_notify(u, requests[k].owner.object, "keep_groups", o->group_count);
         gw_scope_clear(u);  // an owner that is lost needs no message
     }
-    gw_error ignored = gw_scope_close(u);
-    (void)ignored;
+    scope_close_unread(u);
 }
 
 // An object that could not be made replies to every method with its error: removes the name of the method, which means

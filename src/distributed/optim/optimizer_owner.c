@@ -139,8 +139,7 @@ static bool has_been_committed(const gw_scope *own, const owned_optimizer *self)
         any |= gw_ok(s) && (uint64_t)gw_int_of(s, v) >= self->prepared;
         gw_scope_clear(s);  // a lost owner needs no agreement
     }
-    gw_error ignored = gw_scope_close(s);
-    (void)ignored;
+    scope_close_unread(s);
     return any;
 }
 
@@ -171,8 +170,7 @@ static void close_owned(gw_scope *own, void *object) {
     if (self->has_load) state_forget(&self->load);
     optimizer_abort(self->optimizer);
     optimizers_unlock(own);
-    gw_error ignored = gw_scope_close(s);
-    (void)ignored;
+    scope_close_unread(s);
     turns_fini(&self->turns);
 }
 

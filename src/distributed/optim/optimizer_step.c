@@ -108,8 +108,7 @@ static void abort_all(gw_scope *s, const owners *e) {
         gw_rpc_notify(u, e->items[i].object, "abort", e->transaction);
         gw_scope_clear(u);  // an owner that is lost needs no abort
     }
-    gw_error ignored = gw_scope_close(u);
-    (void)ignored;
+    scope_close_unread(u);
 }
 
 typedef struct error_text {
@@ -173,8 +172,7 @@ static void commit_all(gw_scope *s, gw_optimizer *o, gw_future **fs) {
         append_missing(s, &missing, &e->items[i], o->step_count);
         if (!why.status) why = error;
     }
-    gw_error ignored = gw_scope_close(u);
-    (void)ignored;
+    scope_close_unread(u);
     if (!why.status) return;
     append_rest(&missing, o->step_count);
     fail_behind(s, &why, missing.text);
@@ -230,8 +228,7 @@ static void pause(gw_scope *s, int try) {
     gw_scope *t = gw_scope_open(s);
     gw_scope_set_timeout(t, 1 + (int64_t)try * (1 + a->rank % 8));
     gw_wait(t, gw_future_open(t));
-    gw_error ignored = gw_scope_close(t);
-    (void)ignored;
+    scope_close_unread(t);
 }
 
 void owners_step(gw_scope *s, gw_optimizer *o) {

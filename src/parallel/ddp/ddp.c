@@ -25,8 +25,7 @@ static void destroy(gw_handle *h) {
     layout_release(d->agreed.ordered);
     handle_release(d->taker);
     shards_free(d->shards);
-    gw_error ignored = gw_scope_close(d->own);
-    (void)ignored;
+    scope_close_unread(d->own);
     agent_release(d->agent);
     mem_free(d);
 }
@@ -390,8 +389,7 @@ static void finish_skip(ddp_pass *r) {
     gw_future *f = r->context;
     if (r->error.status) scope_fail_with(t, &r->error);
     gw_future_set_with(t, f, gw_none());
-    gw_error ignored = gw_scope_close(t);
-    (void)ignored;
+    scope_close_unread(t);
     handle_release(f);
 }
 

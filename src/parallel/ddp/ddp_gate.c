@@ -42,8 +42,7 @@ static void abandoned(gate *g, const gw_error *error) {
     } else {
         break_group(d, error);
     }
-    gw_error ignored = gw_scope_close(s);
-    (void)ignored;
+    scope_close_unread(s);
 }
 
 // The contribution of leaf |i|, once its gradient has arrived, or cannot arrive.
@@ -125,8 +124,7 @@ static void end_step(gw_ddp *d, const gw_error *error) {
 static void put_buffers(ddp_pass *r) {
     gw_scope *s = agent_scope_open(r->ddp->agent, 0, 0, ENV_NEVER);
     buffers_put(s, r);
-    gw_error ignored = gw_scope_close(s);
-    (void)ignored;
+    scope_close_unread(s);
 }
 
 static void end(gate_pass *g, const gw_error *error) {

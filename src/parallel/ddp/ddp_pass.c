@@ -45,8 +45,7 @@ static void free_reduction(ddp_pass *r) {
     layout_release(r->layout);
     layout_release(r->ordered);
     if (r->scope) {
-        gw_error ignored = gw_scope_close(r->scope);
-        (void)ignored;
+        scope_close_unread(r->scope);
     }
     end_sequence(r);
     handle_release(r->group);
@@ -139,8 +138,7 @@ static void cancel(gw_ddp *d, gw_future **futures, int count) {
         gw_cancel(s, futures[i]);
         handle_release(futures[i]);
     }
-    gw_error ignored = gw_scope_close(s);
-    (void)ignored;
+    scope_close_unread(s);
 }
 
 static bool is_aborted_on_loop(const ddp_pass *r) {

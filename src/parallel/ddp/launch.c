@@ -136,8 +136,7 @@ static void end_with(launch at, const gw_error *error) {
     gw_scope *t = agent_scope_open(at.pass->ddp->agent, 0, 0, ENV_NEVER);
     if (error->status) scope_fail_with(t, error);
     ddp_pass_take(t, at.pass, at.bucket, NULL);
-    gw_error ignored = gw_scope_close(t);
-    (void)ignored;
+    scope_close_unread(t);
     ddp_pass_release(at.pass);
 }
 
@@ -160,8 +159,7 @@ void ddp_pass_report(ddp_pass *r, const gw_error *error) {
     gw_scope *s = agent_scope_open(r->ddp->agent, 0, 0, ENV_NEVER);
     scope_fail_with(s, error);
     run_enter_failed(s, s, r->group, GROUP_KEY_FINAL + (uint64_t)r->number);
-    gw_error ignored = gw_scope_close(s);
-    (void)ignored;
+    scope_close_unread(s);
 }
 
 static void enter_failed(launch at) {
