@@ -75,15 +75,8 @@ static grads *open_grads(gw_scope *s) {
 
 // Reserves memory for |more| leaves, so that putting them in cannot fail.
 static bool reserve(grads *g, uint32_t more) {
-    if (!index_reserve(&g->numbers, more)) return false;
-    if (g->count + more <= g->capacity) return true;
-    uint32_t capacity = g->capacity ? g->capacity * 2 : 4;
-    if (capacity < g->count + more) capacity = g->count + more;
-    grads_item *items = mem_realloc(g->items, capacity * sizeof *items);
-    if (!items) return false;
-    g->items = items;
-    g->capacity = capacity;
-    return true;
+    return index_reserve(&g->numbers, more) &&
+           mem_grow(&g->items, &g->capacity, g->count + more, sizeof *g->items);
 }
 
 static grads_item *find(const gw_scope *s, const gw_tensor *x) {

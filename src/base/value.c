@@ -217,20 +217,8 @@ gw_list *list_open(void) {
     return list;
 }
 
-static bool grow(void **items, int *capacity, size_t item_size) {
-    if (*capacity > INT32_MAX / 2) return false;
-    int more = *capacity ? *capacity * 2 : 8;
-    void *bigger = mem_realloc(*items, (size_t)more * item_size);
-    if (!bigger) return false;
-    *items = bigger;
-    *capacity = more;
-    return true;
-}
-
 bool list_add(gw_list *list, gw_value v) {
-    if (list->count == list->capacity &&
-        !grow((void **)&list->items, &list->capacity, sizeof *list->items))
-        return false;
+    if (!mem_grow(&list->items, &list->capacity, (uint32_t)list->count + 1, sizeof v)) return false;
     if (!value_copy(&list->items[list->count], v)) return false;
     list->count++;
     return true;
@@ -248,16 +236,15 @@ gw_list *gw_list_open(gw_scope *s) {
 typedef struct walk {
     map seen;
     const gw_list **todo;
-    int count, capacity;
+    uint32_t count, capacity;
     bool has_failed;  // without memory
 } walk;
 
 static void walk_to(walk *w, gw_value v) {
     const gw_list *list = items_of(v);
     if (!list || w->has_failed || map_find(&w->seen, (uintptr_t)list)) return;
-    w->has_failed =
-        !map_put(&w->seen, (uintptr_t)list, (void *)list) ||
-        (w->count == w->capacity && !grow((void **)&w->todo, &w->capacity, sizeof *w->todo));
+    w->has_failed = !map_put(&w->seen, (uintptr_t)list, (void *)list) ||
+                    !mem_grow(&w->todo, &w->capacity, w->count + 1, sizeof *w->todo);
     if (!w->has_failed) w->todo[w->count++] = list;
 }
 
@@ -378,8 +365,7 @@ bool map_set(gw_map *m, const char *key, size_t key_size, gw_value v) {
         mem_free(name);
         return replace(m, place, v);
     }
-    if (m->values.count == m->key_capacity &&
-        !grow((void **)&m->keys, &m->key_capacity, sizeof *m->keys))
+    if (!mem_grow(&m->keys, &m->key_capacity, (uint32_t)m->values.count + 1, sizeof *m->keys))
         goto free_name;
     if (!map_put_name(&m->index, name, (void *)(intptr_t)(m->values.count + 1))) goto free_name;
     if (!list_add(&m->values, v)) goto take_name;

@@ -16,17 +16,10 @@ static const char *shape_of(gw_scope *s, const gw_tensor *x) {
 }
 
 static void add_slot(state_slots *all, state_slot slot) {
-    if (all->count == all->capacity) {
-        int capacity = all->capacity ? all->capacity * 2 : 16;
-        state_slot *items = mem_realloc(all->items, (size_t)capacity * sizeof *items);
-        if (!items) {
-            scope_fail(all->scope, GW_NO_MEMORY, "no memory for the names of a state");
-            return;
-        }
-        all->items = items;
-        all->capacity = capacity;
-    }
-    all->items[all->count++] = slot;
+    if (mem_grow(&all->items, &all->capacity, (uint32_t)all->count + 1, sizeof slot))
+        all->items[all->count++] = slot;
+    else
+        scope_fail(all->scope, GW_NO_MEMORY, "no memory for the names of a state");
 }
 
 static void add_here(state_slots *all, const module_path *where, const module_parts *parts) {
