@@ -218,6 +218,12 @@ gw_error gw_scope_close(gw_scope *s) {
     return error;
 }
 
+gw_scope *scope_open_unrecorded(gw_scope *parent) {
+    gw_scope *s = gw_scope_open(parent);
+    if (!s->error) s->grad_enabled = false;
+    return s;
+}
+
 void scope_close_unread(gw_scope *s) {
     gw_error error = gw_scope_close(s);
     (void)error;

@@ -5,7 +5,6 @@
 #include "nn/init.h"
 
 #include "tensor/ops/op.h"
-#include <gradwire/autograd.h>
 
 #include <math.h>
 
@@ -294,8 +293,7 @@ static gw_module *open_output(gw_scope *s, int64_t features, gw_nn_attention_opt
     gw_module *m =
         gw_nn_linear(s, features, features, .bias = options.bias, .dtype = options.dtype);
     if (!gw_ok(s) || !options.bias) return m;
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     gw_copy_(t, m->parameters.items[1].is.parameter, gw_zeros(t, options.dtype));
     gw_scope_close_up(t);
     return m;

@@ -249,8 +249,7 @@ void gw_module_load_state_dict_with(gw_scope *s, gw_module *m, gw_map *state,
         scope_fail(s, GW_INVALID, "gw_module_load_state_dict: no map");
         return;
     }
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     state_slots all;
     if (state_slots_collect(&all, t, m)) check(t, m, &all, state, options);
     if (gw_ok(t)) load(t, &all, state);

@@ -72,8 +72,7 @@ bool accumulated_copy(gw_scope *work, accumulated k, int index, grad_pairs *out)
 }
 
 void accumulated_import(accumulated k, gw_scope *s) {
-    gw_scope *work = gw_scope_open(s);
-    gw_no_grad(work);
+    gw_scope *work = scope_open_unrecorded(s);
     grad_pairs p;
     for (int i = 0; gw_ok(work) && accumulated_copy(work, k, i, &p); i++) add(s, work, &p);
     gw_scope_close_up(work);

@@ -6,7 +6,6 @@
 #include "base/scope.h"
 #include "base/status.h"
 #include "tensor/tensor.h"
-#include <gradwire/autograd.h>
 #include <gradwire/ops.h>
 
 #include <math.h>
@@ -228,8 +227,7 @@ void gw_power_sgd_load_state_dict(gw_scope *s, gw_power_sgd *p, gw_map *state) {
         scope_fail(s, GW_WRONG_STATE, "gw_power_sgd_load_state_dict: before the first pass");
         return;
     }
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     gw_value counted = state ? gw_map_find(state, "passes") : gw_none();
     int64_t passes = counted.kind == GW_INT ? counted.as.integer : -1;
     if (passes < 0) scope_fail(t, GW_INVALID, "gw_power_sgd_load_state_dict: it has no \"passes\"");
@@ -281,8 +279,7 @@ static void load_memory(gw_scope *s, gw_power_sgd *p, gw_map *state, int leaf, b
 void power_sgd_load(gw_scope *s, void *power_sgd, gw_map *state, bool is_behind) {
     gw_power_sgd *p = power_sgd;
     if (!power_sgd_is_usable(s, "gw_ddp_reform", p)) return;
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     p->earlier = gw_int_of(t, gw_map_get(t, state, "earlier"));
     for (int i = 0; i < gw_map_count(state) && gw_ok(t); i++) {
         int leaf;

@@ -176,8 +176,7 @@ bool shard_extend(gw_scope *s, gw_optimizer *o) {
     shard *x = shard_of(o);
     int from = x->piece_count;
     if (x->covered == o->parameter_count) return gw_ok(s);
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     bool ok = shard_compare_parameters(t, x->group, o) && shard_share_out(t, o, x);
     if (ok) shard_note_elsewhere(o, x, from);
     gw_scope_close_up(t);

@@ -169,8 +169,7 @@ static gw_tensor *copy_plain(gw_scope *s, gw_tensor *x, gw_tensor *source) {
 
 // Where one of them is not on the CPU: broadcast and converted there, then moved.
 static gw_tensor *copy_across(gw_scope *s, gw_tensor *x, gw_tensor *source) {
-    gw_scope *t = gw_scope_open(s);
-    t->grad_enabled = false;
+    gw_scope *t = scope_open_unrecorded(s);
     gw_tensor *here = tensor_to_device(t, source, GW_CPU);
     gw_tensor *fits = tensor_new(t, (gw_dtype)x->dtype, x->dims, x->sizes);
     if (fits && gw_ok(t)) {

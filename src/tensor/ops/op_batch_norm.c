@@ -6,7 +6,6 @@
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
 #include "tensor/ops/ops.h"
-#include <gradwire/autograd.h>
 #include <gradwire/ops.h>
 
 #include <math.h>
@@ -168,8 +167,7 @@ static gw_tensor *followed(gw_scope *s, gw_tensor *running, gw_tensor *value, do
 
 // Moves the running statistics towards |stats|, those of |n| numbers.
 static void follow(gw_scope *s, gw_batch_norm_options options, gw_tensor *stats, double n) {
-    gw_scope *t = gw_scope_open(s);
-    t->grad_enabled = false;
+    gw_scope *t = scope_open_unrecorded(s);
     double momentum = options.momentum;
     gw_tensor *mean = followed(t, options.running_mean, gw_select(t, stats, 0, 0), momentum);
     // The one that is kept is without bias.
