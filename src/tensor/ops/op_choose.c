@@ -9,8 +9,8 @@ OPERANDS_ROW(eq, COMPARISON, .variant = LOOP_EQ)
 OPERANDS_ROW(ne, COMPARISON, .variant = LOOP_NE)
 OPERANDS_ROW(lt, COMPARISON, .variant = LOOP_LT)
 OPERANDS_ROW(le, COMPARISON, .variant = LOOP_LE)
-OPERANDS_ROW(gt, COMPARISON, .variant = LOOP_LT)
-OPERANDS_ROW(ge, COMPARISON, .variant = LOOP_LE)
+OPERANDS_ROW(gt, COMPARISON, .variant = LOOP_LT | OPERANDS_SWAPPED)
+OPERANDS_ROW(ge, COMPARISON, .variant = LOOP_LE | OPERANDS_SWAPPED)
 
 // ---- where --------------------------------------------------------------------------------------
 static void infer_where(op_call *c) {

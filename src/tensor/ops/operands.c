@@ -1,7 +1,5 @@
 #include "tensor/ops/operands.h"
 
-#include "tensor/ops/ops.h"
-
 gw_dtype operands_dtype(const op_call *c, int a, int b) {
     const gw_tensor *x = arg_tensor(c->args, a), *y = arg_tensor(c->args, b);
     if (x && y && x->dtype == y->dtype) return (gw_dtype)x->dtype;
@@ -93,10 +91,9 @@ void operands_compute_bool(op_call *c) {
         .out = c->outputs[0],
         .out_as = GW_BOOL8,
         .in_count = 2,
-        .kernel = loop_for((loop)c->op->variant, as),
+        .kernel = loop_for((loop)(c->op->variant & ~OPERANDS_SWAPPED), as),
     };
-    int first = c->op == &op_gt ||
-                c->op == &op_ge;  // which are the loops of lt and le, read the other way round
+    int first = c->op->variant & OPERANDS_SWAPPED ? 1 : 0;
     operand_input(&e.in[0], c, first, as);
     operand_input(&e.in[1], c, 1 - first, as);
     elementwise_run(&e);

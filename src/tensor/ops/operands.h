@@ -4,6 +4,8 @@
 
 #include "tensor/kernels/loops.h"
 
+enum { OPERANDS_SWAPPED = 1 << 16 };  // in the variant of a row: its loop is over b and a
+
 // The dtype to which arguments |a| to |b| are promoted.
 gw_dtype operands_dtype(const op_call *c, int a, int b);
 
