@@ -11,13 +11,6 @@ static void fail(gw_scope *s, const char *text) {
     scope_fail_of(s, "backward", GW_INVALID, "%s", text);
 }
 
-static bool same_shape(const gw_tensor *a, const gw_tensor *b) {
-    if (a->dims != b->dims) return false;
-    for (int d = 0; d < a->dims; d++)
-        if (a->sizes[d] != b->sizes[d]) return false;
-    return true;
-}
-
 static bool check(gw_scope *s, gw_tensor *loss, const gw_backward_options *o) {
     if (!tensor_check(s, "backward", loss) || !tensor_check(s, "backward", o->gradient))
         return false;
@@ -32,7 +25,7 @@ static bool check(gw_scope *s, gw_tensor *loss, const gw_backward_options *o) {
         scope_fail_of(s, "backward", GW_INVALID,
                       "the tensor has %" PRId64 " elements, not one: give its gradient (.gradient)",
                       loss->numel);
-    } else if (o->gradient && !same_shape(loss, o->gradient)) {
+    } else if (o->gradient && !tensor_has_shape_of(loss, o->gradient)) {
         scope_fail_of(s, "backward", GW_INVALID, "the gradient is %s, but the tensor is %s",
                       shape_text(o->gradient).text, shape_text(loss).text);
     } else if (o->gradient && !dtype_is_float((gw_dtype)o->gradient->dtype)) {

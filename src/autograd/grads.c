@@ -75,15 +75,8 @@ static grads *open_grads(gw_scope *s) {
 
 // Reserves memory for |more| leaves, so that putting them in cannot fail.
 static bool reserve(grads *g, uint32_t more) {
-    if (!index_reserve(&g->numbers, more)) return false;
-    if (g->count + more <= g->capacity) return true;
-    uint32_t capacity = g->capacity ? g->capacity * 2 : 4;
-    if (capacity < g->count + more) capacity = g->count + more;
-    grads_item *items = mem_realloc(g->items, capacity * sizeof *items);
-    if (!items) return false;
-    g->items = items;
-    g->capacity = capacity;
-    return true;
+    return index_reserve(&g->numbers, more) &&
+           mem_grow(&g->items, &g->capacity, g->count + more, sizeof *g->items);
 }
 
 static grads_item *find(const gw_scope *s, const gw_tensor *x) {
@@ -299,8 +292,7 @@ static gw_tensor *copy_of(gw_scope *s, gw_tensor *grad) {
 
 void gw_set_grad(gw_scope *s, gw_tensor *x, gw_tensor *grad) {
     if (!tensor_is_given(s, "set_grad", x) || !tensor_is_given(s, "set_grad", grad)) return;
-    if (!dtype_is_float((gw_dtype)x->dtype) || grad->dtype != x->dtype || grad->dims != x->dims ||
-        memcmp(grad->sizes, x->sizes, x->dims * sizeof *x->sizes) != 0) {
+    if (!dtype_is_float((gw_dtype)x->dtype) || !tensor_is_like(grad, x)) {
         scope_fail(s, GW_INVALID, "set_grad: the gradient has %s %s, but the tensor has %s %s",
                    gw_dtype_name((gw_dtype)grad->dtype), shape_text(grad).text,
                    gw_dtype_name((gw_dtype)x->dtype), shape_text(x).text);

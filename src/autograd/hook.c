@@ -18,11 +18,6 @@ void grad_hooks_free(grad_hooks *h) {
     mem_give(h, sizeof *h);
 }
 
-static bool fits(const gw_tensor *x, const gw_tensor *like) {
-    return x && x->dtype == like->dtype && x->dims == like->dims &&
-           !memcmp(x->sizes, like->sizes, x->dims * sizeof *x->sizes);
-}
-
 bool grad_hooks_run(gw_scope *s, const grad_hooks *h, uint16_t output, gw_tensor **gradient) {
     hook_entry hook;
     for (hook_walk w = hooks_walk(&h->list); hooks_next(&h->list, &w, &hook);) {
@@ -30,7 +25,7 @@ bool grad_hooks_run(gw_scope *s, const grad_hooks *h, uint16_t output, gw_tensor
         gw_tensor *better = ((gw_grad_hook *)hook.run)(s, *gradient, hook.context);
         if (!gw_ok(s)) return false;
         if (!better || better == *gradient) continue;
-        if (!fits(better, *gradient)) {
+        if (!tensor_is_like(better, *gradient)) {
             scope_fail(s, GW_INVALID, "a hook returned a gradient of another shape or dtype");
             return false;
         }

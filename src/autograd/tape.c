@@ -154,8 +154,7 @@ static const char *op_name(const node *n) {
 static bool fits(node_run *r, uint32_t k, const gw_tensor *x) {
     const gw_tensor *d = r->d_inputs[k];
     if (!d || !gw_ok(r->scope)) return true;
-    return d->dtype == x->dtype && d->dims == x->dims &&
-           memcmp(d->sizes, x->sizes, x->dims * sizeof(int64_t)) == 0;
+    return tensor_is_like(d, x);
 }
 
 // Fails if a derivative has given another shape than its input's.

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-int handle_depth_max = 8;
+enum { DEPTH_MAX = 8 };  // of destructions inside each other
 
 // See Note [Handles inside handles].
 static _Thread_local struct {
@@ -32,7 +32,7 @@ static void destroy(gw_handle *h) {
 }
 
 void handle_destroy(gw_handle *h) {
-    if (destroying.depth >= handle_depth_max) {
+    if (destroying.depth >= DEPTH_MAX) {
         set_next(h, destroying.waiting);
         destroying.waiting = h;
         return;

@@ -51,7 +51,6 @@ static inline bool handle_uncount(gw_handle *h) {
 // So handles that are released deep inside the destruction of others are queued in a list of their thread,
 // until the outermost one is destroyed.
 void handle_destroy(gw_handle *h);
-extern int handle_depth_max;  // tests: the maximum nesting of destructions
 
 static inline void handle_release(void *handle) {
     gw_handle *h = handle;

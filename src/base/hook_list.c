@@ -33,13 +33,8 @@ static int place_after(const hook_list *all, int number) {
 }
 
 int hooks_add(hook_list *all, hook_function *run, void *context, int kind) {
-    if (all->count == all->capacity) {
-        int capacity = all->capacity ? all->capacity * 2 : 2;
-        hook_entry *items = mem_realloc(all->items, (size_t)capacity * sizeof *items);
-        if (!items) return 0;
-        all->items = items;
-        all->capacity = capacity;
-    }
+    if (!mem_grow(&all->items, &all->capacity, (uint32_t)all->count + 1, sizeof *all->items))
+        return 0;
     all->items[all->count++] = (hook_entry){ run, context, ++all->last, kind };
     return all->last;
 }

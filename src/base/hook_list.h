@@ -9,6 +9,7 @@
 #define BASE_HOOK_LIST_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef void hook_function(void);
 
@@ -21,8 +22,9 @@ typedef struct hook_entry {
 
 typedef struct hook_list {
     hook_entry *items;
-    int count, removed, capacity;  // |count| with those that are removed
-    int last;                      // number
+    int count, removed;  // |count| with those that are removed
+    uint32_t capacity;
+    int last;  // number
 } hook_list;
 
 void hooks_fini(hook_list *all);

@@ -79,6 +79,20 @@ void *mem_realloc(void *p, size_t size) {
     return must_fail(size) ? NULL : realloc(p, size ? size : 1);
 }
 
+bool mem_grow_array(void *items, uint32_t *capacity, uint32_t count, size_t size) {
+    enum { FEWEST = 8 };
+    if (count > INT32_MAX) return false;
+    uint32_t more = 2 * *capacity > count ? 2 * *capacity : count;
+    if (more < FEWEST) more = FEWEST;
+    void *array;
+    memcpy(&array, items, sizeof array);
+    array = mem_realloc(array, more * size);
+    if (!array) return false;
+    memcpy(items, &array, sizeof array);
+    *capacity = more;
+    return true;
+}
+
 void mem_free(void *p) {
     if (!p) return;
     if (accounting) atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);

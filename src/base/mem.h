@@ -30,6 +30,13 @@ void *mem_realloc(void *p, size_t size);
 void mem_free(void *p);
 char *mem_strdup(const char *text);
 
+// Makes room for |count| items of |size| bytes in an array. |items| points to the pointer to it, |*capacity| is how many
+// have room, and at least doubles. False without memory; the array is then as before.
+bool mem_grow_array(void *items, uint32_t *capacity, uint32_t count, size_t size);
+static inline bool mem_grow(void *items, uint32_t *capacity, uint32_t count, size_t size) {
+    return count <= *capacity || mem_grow_array(items, capacity, count, size);
+}
+
 void *mem_take(size_t size);        // not zeroed; returned with mem_give and the same size
 void *mem_take_zeros(size_t size);  // zeroed
 void mem_give(void *p, size_t size);

@@ -30,7 +30,7 @@ static gw_error last_error = { .status = GW_NO_MEMORY,
 static scope_ids process_ids;  // of scopes without an agent
 
 // ---- The checked mode ---------------------------------------------------------------------------
-void scope_check_open(const gw_scope *s, const char *what) {
+static void check_is_open(const gw_scope *s, const char *what) {
     if (check_is_aside(s))
         check_die("%s: the scope, or a scope around it, was closed before", what);
 }
@@ -38,7 +38,7 @@ void scope_check_open(const gw_scope *s, const char *what) {
 void scope_check_enter(gw_scope *s) {
     static _Thread_local char place;
     uintptr_t self = (uintptr_t)&place, none = 0;
-    scope_check_open(s, "an operation");
+    check_is_open(s, "an operation");
     if (s->user != self && !atomic_compare_exchange_strong(&s->user, &none, self))
         check_die("two threads use one scope at once: each thread needs a scope of its own");
     s->user_depth++;
@@ -49,7 +49,7 @@ void scope_check_leave(gw_scope *s) {
 }
 
 static inline void check_open(const gw_scope *s, const char *what) {
-    if (check_enabled) scope_check_open(s, what);
+    if (check_enabled) check_is_open(s, what);
 }
 
 // ---- Opening and closing ------------------------------------------------------------------------
@@ -217,6 +217,12 @@ gw_error gw_scope_close(gw_scope *s) {
     }
     if (s != &no_memory_scope) free_scope(s);
     return error;
+}
+
+gw_scope *scope_open_unrecorded(gw_scope *parent) {
+    gw_scope *s = gw_scope_open(parent);
+    if (!s->error) s->grad_enabled = false;
+    return s;
 }
 
 void scope_close_unread(gw_scope *s) {

@@ -88,6 +88,7 @@ struct gw_scope {
 
 // As gw_scope_open, but a scope opened in a failed scope has not failed: for work that must be done in any case.
 gw_scope *scope_open_regardless(gw_scope *parent);
+gw_scope *scope_open_unrecorded(gw_scope *parent);  // with gw_no_grad
 void scope_close_unread(gw_scope *s);  // as gw_scope_close, where no caller needs the error
 
 uint64_t scope_new_id(const gw_scope *s);  // one that no scope has
@@ -139,7 +140,6 @@ uint64_t scope_call_key(gw_scope *s);
 void scope_seed_worker(gw_scope *s, int rank);
 
 // The checked mode. Between enter and leave no other thread may be in |s|.
-void scope_check_open(const gw_scope *s, const char *what);
 void scope_check_enter(gw_scope *s);
 void scope_check_leave(gw_scope *s);
 static inline void scope_enter(gw_scope *s) {

@@ -41,21 +41,11 @@ static void forget_last(handle_index *x, const gw_handle *h) {
         map_take(&x->last, (uintptr_t)h);
 }
 
-static bool reserve(handle_index *x, uint32_t count) {
-    if (count <= x->capacity) return true;
-    uint32_t capacity = count > 2 * x->capacity ? count : 2 * x->capacity;
-    uint32_t *before = mem_realloc(x->before, capacity * sizeof *before);
-    if (!before) return false;
-    x->before = before;
-    x->capacity = capacity;
-    return true;
-}
-
 // Adds all handles to the index; without memory there is none.
 static bool index_all(scope_handles *a) {
     if (!a->index && !(a->index = mem_calloc(sizeof *a->index))) return false;
     handle_index *x = a->index;
-    bool ok = reserve(x, a->count);
+    bool ok = mem_grow(&x->before, &x->capacity, a->count, sizeof *x->before);
     for (; ok && x->count < a->count; x->count++) {
         const gw_handle *h = a->items[x->count];
         x->before[x->count] = h ? last_of(x, h) : 0;
@@ -121,13 +111,7 @@ bool handles_take(scope_handles *a, gw_handle *h) {
 }
 
 bool handles_add(scope_handles *a, gw_handle *h) {
-    if (a->count == a->capacity) {
-        uint32_t capacity = a->capacity ? a->capacity * 2 : 16;
-        gw_handle **items = mem_realloc(a->items, capacity * sizeof *items);
-        if (!items) return false;
-        a->items = items;
-        a->capacity = capacity;
-    }
+    if (!mem_grow(&a->items, &a->capacity, a->count + 1, sizeof *a->items)) return false;
     a->items[a->count++] = h;
     notify_class(h, 1);
     return true;

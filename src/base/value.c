@@ -215,20 +215,8 @@ gw_list *list_open(void) {
     return list;
 }
 
-static bool grow(void **items, int *capacity, size_t item_size) {
-    if (*capacity > INT32_MAX / 2) return false;
-    int more = *capacity ? *capacity * 2 : 8;
-    void *bigger = mem_realloc(*items, (size_t)more * item_size);
-    if (!bigger) return false;
-    *items = bigger;
-    *capacity = more;
-    return true;
-}
-
 bool list_add(gw_list *list, gw_value v) {
-    if (list->count == list->capacity &&
-        !grow((void **)&list->items, &list->capacity, sizeof *list->items))
-        return false;
+    if (!mem_grow(&list->items, &list->capacity, (uint32_t)list->count + 1, sizeof v)) return false;
     if (!value_copy(&list->items[list->count], v)) return false;
     list->count++;
     return true;
@@ -245,16 +233,15 @@ gw_list *gw_list_open(gw_scope *s) {
 typedef struct walk {
     map seen;
     const gw_list **todo;
-    int count, capacity;
+    uint32_t count, capacity;
     bool has_failed;  // without memory
 } walk;
 
 static void walk_to(walk *w, gw_value v) {
     const gw_list *list = items_of(v);
     if (!list || w->has_failed || map_find(&w->seen, (uintptr_t)list)) return;
-    w->has_failed =
-        !map_put(&w->seen, (uintptr_t)list, (void *)list) ||
-        (w->count == w->capacity && !grow((void **)&w->todo, &w->capacity, sizeof *w->todo));
+    w->has_failed = !map_put(&w->seen, (uintptr_t)list, (void *)list) ||
+                    !mem_grow(&w->todo, &w->capacity, w->count + 1, sizeof *w->todo);
     if (!w->has_failed) w->todo[w->count++] = list;
 }
 
@@ -345,7 +332,7 @@ static void destroy_map(gw_handle *h) {
 
 const handle_class map_class = { .name = "map", .destroy = destroy_map };
 
-gw_map *map_open(void) {
+static gw_map *open_map(void) {
     gw_map *m = mem_take_zeros(sizeof *m);
     if (!m) return NULL;
     handle_init(&m->handle, &map_class);
@@ -372,8 +359,7 @@ bool map_set(gw_map *m, const char *key, size_t key_size, gw_value v) {
         mem_free(name);
         return replace(m, place, v);
     }
-    if (m->values.count == m->key_capacity &&
-        !grow((void **)&m->keys, &m->key_capacity, sizeof *m->keys))
+    if (!mem_grow(&m->keys, &m->key_capacity, (uint32_t)m->values.count + 1, sizeof *m->keys))
         goto free_name;
     if (!map_put_name(&m->index, name, (void *)(intptr_t)(m->values.count + 1))) goto free_name;
     if (!list_add(&m->values, v)) goto take_name;
@@ -389,7 +375,7 @@ free_name:
 
 gw_map *gw_map_open(gw_scope *s) {
     if (s->error) return &map_poison;
-    gw_map *m = map_open();
+    gw_map *m = open_map();
     if (!m) scope_fail(s, GW_NO_MEMORY, "no memory for a map");
     return scope_own_or(s, m, &map_poison);
 }

@@ -13,7 +13,8 @@ struct gw_list {
     gw_handle handle;
     bool inside;  // was put into another container
     gw_value *items;
-    int count, capacity;
+    int count;
+    uint32_t capacity;
     struct gw_list *after;  // while it is destroyed: the next one in the queue
 };
 
@@ -21,7 +22,7 @@ struct gw_map {
     gw_handle handle;
     gw_list values;  // in order of insertion; its handle is not used, |inside| is
     char **keys;     // in the same order
-    int key_capacity;
+    uint32_t key_capacity;
     map index;  // by key: index + 1
 };
 
@@ -33,7 +34,6 @@ extern gw_map map_poison;
 
 // Owned by no scope, with one count; NULL without memory.
 gw_list *list_open(void);
-gw_map *map_open(void);
 
 // False without memory; the container is then as before.
 bool list_add(gw_list *list, gw_value v);

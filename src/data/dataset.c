@@ -19,12 +19,11 @@ static void destroy(gw_handle *h) {
 
 static const handle_class dataset_class = { .name = "dataset", .destroy = destroy };
 
-gw_dataset dataset_poison = { .handle = { &dataset_class, HANDLE_IMMORTAL },
-                              .name = (char[]){ 0 } };
+static gw_dataset poison = { .handle = { &dataset_class, HANDLE_IMMORTAL }, .name = (char[]){ 0 } };
 
 bool dataset_check(gw_scope *s, const gw_dataset *d, const char *function) {
     if (gw_ok(s) && !d) scope_fail(s, GW_INVALID, "%s: no dataset", function);
-    if (gw_ok(s) && d == &dataset_poison)
+    if (gw_ok(s) && d == &poison)
         scope_fail(s, GW_INVALID, "%s: the dataset could not be made", function);
     return gw_ok(s);
 }
@@ -45,7 +44,7 @@ static gw_dataset *new_dataset(gw_scope *s, const char *name, int64_t count) {
 }
 
 static gw_dataset *own(gw_scope *s, gw_dataset *d) {
-    return d && scope_own(s, d) ? d : &dataset_poison;
+    return d && scope_own(s, d) ? d : &poison;
 }
 
 static bool check_name(gw_scope *s, const char *function, const char *name) {
@@ -55,11 +54,11 @@ static bool check_name(gw_scope *s, const char *function, const char *name) {
 
 gw_dataset *gw_dataset_open(gw_scope *s, const char *name, int64_t count, gw_dataset_item *item,
                             void *state) {
-    if (!check_name(s, "gw_dataset_open", name)) return &dataset_poison;
+    if (!check_name(s, "gw_dataset_open", name)) return &poison;
     if (count < 0 || !item) {
         scope_fail(s, GW_INVALID, "gw_dataset_open: %s: %s", name,
                    item ? "a negative count" : "no function");
-        return &dataset_poison;
+        return &poison;
     }
     gw_dataset *d = new_dataset(s, name, count);
     if (d) {
@@ -88,17 +87,17 @@ static bool check_rows(gw_scope *s, const char *name, gw_tensor *const *tensors,
 
 gw_dataset *gw_tensor_dataset_with(gw_scope *s, const char *name, gw_tensor *const *tensors,
                                    int count) {
-    if (!check_name(s, "gw_tensor_dataset", name)) return &dataset_poison;
+    if (!check_name(s, "gw_tensor_dataset", name)) return &poison;
     if (count < 1) scope_fail(s, GW_INVALID, "gw_tensor_dataset: %s: no tensors", name);
-    if (!scope_check_array(s, "gw_tensor_dataset", tensors, count)) return &dataset_poison;
-    if (count < 1 || !check_rows(s, name, tensors, count)) return &dataset_poison;
+    if (!scope_check_array(s, "gw_tensor_dataset", tensors, count)) return &poison;
+    if (count < 1 || !check_rows(s, name, tensors, count)) return &poison;
     gw_dataset *d = new_dataset(s, name, gw_size(tensors[0], 0));
-    if (!d) return &dataset_poison;
+    if (!d) return &poison;
     d->tensors = mem_alloc((size_t)count * sizeof *d->tensors);
     if (!d->tensors) {
         handle_release(d);
         scope_fail(s, GW_NO_MEMORY, "%s: no memory for a dataset", name);
-        return &dataset_poison;
+        return &poison;
     }
     for (; d->tensor_count < count; d->tensor_count++)
         d->tensors[d->tensor_count] = handle_retain(tensors[d->tensor_count]);
@@ -129,19 +128,19 @@ static bool take_indices(gw_scope *s, gw_dataset *d, const gw_dataset *of,
 
 gw_dataset *gw_subset(gw_scope *s, gw_dataset *of, const gw_tensor *indices) {
     if (!dataset_check(s, of, "gw_subset") || !tensor_is_given(s, "gw_subset", indices))
-        return &dataset_poison;
+        return &poison;
     if (tensor_is_rows(indices) || gw_dtype_of(indices) != GW_I64 || gw_dims(indices) != 1) {
         scope_fail(s, GW_INVALID,
                    "gw_subset: %s: the indices must be a tensor of one dimension and i64",
                    of->name);
-        return &dataset_poison;
+        return &poison;
     }
     gw_dataset *d = new_dataset(s, of->name, gw_numel(indices));
-    if (!d) return &dataset_poison;
+    if (!d) return &poison;
     d->whole = handle_retain(of->whole ? of->whole : of);
     if (!take_indices(s, d, of, indices)) {
         handle_release(d);
-        return &dataset_poison;
+        return &poison;
     }
     return own(s, d);
 }

@@ -21,8 +21,6 @@ struct gw_dataset {
     int64_t *indices;
 };
 
-extern gw_dataset dataset_poison;
-
 // Whether |s| has no error and |d| is a dataset; fails |s| if not.
 bool dataset_check(gw_scope *s, const gw_dataset *d, const char *function);
 

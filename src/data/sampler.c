@@ -12,11 +12,11 @@ static void destroy(gw_handle *h) {
 
 static const handle_class sampler_class = { .name = "sampler", .destroy = destroy };
 
-gw_sampler sampler_poison = { .handle = { &sampler_class, HANDLE_IMMORTAL }, .num_replicas = 1 };
+static gw_sampler poison = { .handle = { &sampler_class, HANDLE_IMMORTAL }, .num_replicas = 1 };
 
 bool sampler_check(gw_scope *s, const gw_sampler *p, const char *function) {
     if (gw_ok(s) && !p) scope_fail(s, GW_INVALID, "%s: no sampler", function);
-    if (gw_ok(s) && p == &sampler_poison)
+    if (gw_ok(s) && p == &poison)
         scope_fail(s, GW_INVALID, "%s: the sampler could not be made", function);
     return gw_ok(s);
 }
@@ -26,33 +26,33 @@ gw_sampler *sampler_make(gw_scope *s, const gw_dataset *d, bool shuffle, uint64_
     gw_sampler *p = mem_take(sizeof *p);
     if (!p) {
         scope_fail(s, GW_NO_MEMORY, "%s: no memory for a sampler", d->name);
-        return &sampler_poison;
+        return &poison;
     }
     *p = (gw_sampler){ .total = d->count, .num_replicas = 1, .shuffle = shuffle, .seed = seed };
     handle_init(&p->handle, &sampler_class);
-    return scope_own(s, p) ? p : &sampler_poison;
+    return scope_own(s, p) ? p : &poison;
 }
 
 gw_sampler *gw_sequential_sampler(gw_scope *s, gw_dataset *d) {
-    if (!dataset_check(s, d, "gw_sequential_sampler")) return &sampler_poison;
+    if (!dataset_check(s, d, "gw_sequential_sampler")) return &poison;
     return sampler_make(s, d, false, 0);
 }
 
 gw_sampler *gw_random_sampler(gw_scope *s, gw_dataset *d, uint64_t seed) {
-    if (!dataset_check(s, d, "gw_random_sampler")) return &sampler_poison;
+    if (!dataset_check(s, d, "gw_random_sampler")) return &poison;
     return sampler_make(s, d, true, seed);
 }
 
 gw_sampler *gw_distributed_sampler_with(gw_scope *s, gw_dataset *d,
                                         gw_distributed_sampler_options o) {
-    if (!dataset_check(s, d, "gw_distributed_sampler")) return &sampler_poison;
+    if (!dataset_check(s, d, "gw_distributed_sampler")) return &poison;
     if (o.num_replicas < 1)
         scope_fail(s, GW_INVALID, "gw_distributed_sampler: num_replicas must be at least 1");
     else if (o.rank < 0 || o.rank >= o.num_replicas)
         scope_fail(s, GW_INVALID, "gw_distributed_sampler: rank must be 0 to %lld",
                    (long long)o.num_replicas - 1);
-    gw_sampler *p = gw_ok(s) ? sampler_make(s, d, o.shuffle, o.seed) : &sampler_poison;
-    if (p == &sampler_poison) return p;
+    gw_sampler *p = gw_ok(s) ? sampler_make(s, d, o.shuffle, o.seed) : &poison;
+    if (p == &poison) return p;
     p->num_replicas = o.num_replicas;
     p->rank = o.rank;
     p->drop_last = o.drop_last;

@@ -13,8 +13,6 @@ struct gw_sampler {
     int64_t epoch;
 };
 
-extern gw_sampler sampler_poison;
-
 bool sampler_check(gw_scope *s, const gw_sampler *p, const char *function);
 
 // One that is not distributed, owned by |s|; or poison.

@@ -5,7 +5,6 @@
 #include "nn/init.h"
 
 #include "tensor/ops/op.h"
-#include <gradwire/autograd.h>
 
 #include <math.h>
 
@@ -135,9 +134,7 @@ static gw_tensor *show_own(gw_scope *s, const attention *a, gw_tensor *mask) {
 
 // ---- Masks --------------------------------------------------------------------------------------
 static bool has_shape(const gw_tensor *x, gw_shape shape) {
-    bool same = gw_dims(x) == shape.count;
-    for (int i = 0; same && i < shape.count; i++) same = gw_size(x, i) == shape.sizes[i];
-    return same;
+    return tensor_has_sizes(x, shape.count, shape.sizes);
 }
 
 // Where |mask| is true nothing is seen; one of floats is added.
@@ -296,8 +293,7 @@ static gw_module *open_output(gw_scope *s, int64_t features, gw_nn_attention_opt
     gw_module *m =
         gw_nn_linear(s, features, features, .bias = options.bias, .dtype = options.dtype);
     if (!gw_ok(s) || !options.bias) return m;
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     gw_copy_(t, m->parameters.items[1].is.parameter, gw_zeros(t, options.dtype));
     gw_scope_close_up(t);
     return m;

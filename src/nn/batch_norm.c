@@ -2,7 +2,6 @@
 #include "nn/init.h"
 
 #include "tensor/tensor.h"
-#include <gradwire/autograd.h>
 
 typedef struct batch_norm {
     int dims_min, dims_max;  // of the input
@@ -32,8 +31,7 @@ static bool check_input(gw_scope *s, const gw_module *m, const gw_tensor *x) {
 }
 
 static void count_batch(gw_scope *s, gw_tensor *count) {
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     gw_copy_(t, count, gw_add(t, count, 1));
     gw_scope_close_up(t);
 }

@@ -4,7 +4,6 @@
 #include "tensor/ops/op.h"
 
 #include <float.h>
-#include <gradwire/autograd.h>
 #include <math.h>
 #include <string.h>
 
@@ -38,8 +37,7 @@ static gw_tensor *logits_of(gw_scope *s, gw_categorical c) {
 
 gw_tensor *(gw_categorical_sample)(gw_scope *s, gw_categorical c) {
     if (!gw_ok(s)) return tensor_poison_of(s);
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     gw_tensor *p = c.probs ? c.probs : probs_of(t, c);
     int64_t batch[GW_DIMS_MAX];
     int dims = gw_dims(p) - 1;

@@ -2,7 +2,6 @@
 #include "nn/init.h"
 
 #include "tensor/tensor.h"
-#include <gradwire/autograd.h>
 
 #include <math.h>
 
@@ -46,8 +45,7 @@ static void shorten(const embedding *e, void *table, gw_dtype dtype, int64_t ind
 
 // Shortens the rows of |indices|. Invalid indices are refused by gw_embedding.
 static void shorten_rows(gw_scope *s, const embedding *e, gw_tensor *table, gw_tensor *indices) {
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     int64_t features = gw_size(table, 1), rows = gw_size(table, 0), count = gw_numel(indices);
     const int64_t *at = gw_data(gw_contiguous(t, gw_to_dtype(t, indices, GW_I64)));
     void *numbers = gw_data_for_write(t, table);

@@ -1,11 +1,8 @@
 #include "nn/init.h"
 
-#include <gradwire/autograd.h>
-
 void init_uniform(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, gw_shape shape,
                   double bound) {
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     gw_tensor *x = gw_rand_with(t, dtype, shape);
     gw_module_register_parameter(t, m, name, gw_sub(t, gw_mul(t, x, 2 * bound), bound));
     gw_scope_close_up(t);
@@ -48,8 +45,7 @@ static bool check_table(gw_scope *s, const char *maker, int64_t count, int64_t f
 void init_table(gw_scope *s, gw_module *m, const char *maker, int64_t count, int64_t features,
                 const gw_nn_embedding_options *options) {
     if (!check_table(s, maker, count, features, options)) return;
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     gw_tensor *table = gw_randn_with(t, options->dtype, GW_SHAPE(count, features));
     if (options->padding_idx != GW_NOT_GIVEN)
         gw_copy_(t, gw_select(t, table, 0, options->padding_idx), gw_full(t, options->dtype, 0));

@@ -2,7 +2,6 @@
 #include "base/scope.h"
 #include "tensor/tensor.h"
 
-#include <gradwire/autograd.h>
 #include <gradwire/nn.h>
 
 #include <math.h>
@@ -22,8 +21,7 @@ static bool may_begin(gw_scope *s, const gw_tensor *x, const char *name, int dim
 
 // A scope for values, in which nothing is recorded; and its end, which copies them into |x|.
 static gw_scope *begin(gw_scope *s) {
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     return t;
 }
 

@@ -193,13 +193,9 @@ static bool add_part(gw_scope *s, const gw_module *m, module_parts *parts, const
                      void *handle) {
     char *copy = mem_strdup(name);
     if (!copy) goto no_memory;
-    if (parts->count == parts->capacity) {
-        int capacity = parts->capacity ? parts->capacity * 2 : 4;
-        module_part *items = mem_realloc(parts->items, (size_t)capacity * sizeof *items);
-        if (!items) goto free_copy;
-        parts->items = items;
-        parts->capacity = capacity;
-    }
+    if (!mem_grow(&parts->items, &parts->capacity, (uint32_t)parts->count + 1,
+                  sizeof *parts->items))
+        goto free_copy;
     if (!note_index(parts, name)) goto free_copy;
     parts->items[parts->count++] = (module_part){ copy, { handle_retain(handle) } };
     if (m->is_numbered) atomic_fetch_add_explicit(&module_changes, 1, memory_order_relaxed);

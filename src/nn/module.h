@@ -22,7 +22,8 @@ typedef struct module_part {
 
 typedef struct module_parts {
     module_part *items;
-    int count, capacity;
+    int count;
+    uint32_t capacity;
     map indices;  // by name: place + 1; of more than a few
 } module_parts;
 
@@ -184,11 +185,11 @@ typedef struct state_slot {
 typedef struct state_slots {
     gw_scope *scope;  // of its texts
     state_slot *items;
-    int count, capacity;
+    int count;
+    uint32_t capacity;
 } state_slots;
 
 bool state_slots_collect(state_slots *all, gw_scope *s, gw_module *m);  // false with |s| failed
 void state_slots_fini(state_slots *all);
-const char *state_shape(gw_scope *s, const gw_tensor *x);
 
 #endif

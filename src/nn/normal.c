@@ -3,7 +3,6 @@
 
 #include "tensor/dtype.h"
 
-#include <gradwire/autograd.h>
 #include <math.h>
 
 static gw_normal poison_of(gw_scope *s) {
@@ -39,8 +38,7 @@ gw_normal gw_normal_from(gw_scope *s, gw_tensor *loc, gw_tensor *scale) {
 
 // Standard normal numbers in the shape and dtype of the result.
 static gw_tensor *draw(gw_scope *s, gw_normal n) {
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     gw_tensor *noise = gw_keep(s, gw_randn_like(t, gw_add(t, n.loc, n.scale)));
     gw_scope_close_up(t);
     return gw_ok(s) ? noise : tensor_poison_of(s);
@@ -53,8 +51,7 @@ gw_tensor *(gw_normal_rsample)(gw_scope *s, gw_normal n) {
 
 gw_tensor *(gw_normal_sample)(gw_scope *s, gw_normal n) {
     if (!gw_ok(s)) return tensor_poison_of(s);
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     gw_tensor *drawn = gw_keep(s, gw_normal_rsample(t, n));
     gw_scope_close_up(t);
     return gw_ok(s) ? drawn : tensor_poison_of(s);

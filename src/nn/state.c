@@ -10,23 +10,16 @@
 #include <string.h>
 
 // ---- Shapes ------------------------------------------------------------------------------
-const char *state_shape(gw_scope *s, const gw_tensor *x) {
+static const char *shape_of(gw_scope *s, const gw_tensor *x) {
     return gw_format(s, "%s %s%s", gw_dtype_name(gw_dtype_of(x)), shape_text(x).text,
                      tensor_is_rows(x) ? " sparse by rows" : "");
 }
 
 static void add_slot(state_slots *all, state_slot slot) {
-    if (all->count == all->capacity) {
-        int capacity = all->capacity ? all->capacity * 2 : 16;
-        state_slot *items = mem_realloc(all->items, (size_t)capacity * sizeof *items);
-        if (!items) {
-            scope_fail(all->scope, GW_NO_MEMORY, "no memory for the names of a state");
-            return;
-        }
-        all->items = items;
-        all->capacity = capacity;
-    }
-    all->items[all->count++] = slot;
+    if (mem_grow(&all->items, &all->capacity, (uint32_t)all->count + 1, sizeof slot))
+        all->items[all->count++] = slot;
+    else
+        scope_fail(all->scope, GW_NO_MEMORY, "no memory for the names of a state");
 }
 
 static void add_here(state_slots *all, const module_path *where, const module_parts *parts) {
@@ -34,7 +27,7 @@ static void add_here(state_slots *all, const module_path *where, const module_pa
         module_path at = { where, parts->items[i].name };
         gw_tensor *x = parts->items[i].is.parameter;
         add_slot(all, (state_slot){ .name = module_path_text(all->scope, &at),
-                                    .shape = state_shape(all->scope, x),
+                                    .shape = shape_of(all->scope, x),
                                     .here = x });
     }
 }
@@ -128,9 +121,8 @@ static const char *text_of(gw_scope *s, const complaint *c) {
 }
 
 static bool fits(gw_scope *s, const state_slot *slot, const gw_tensor *x) {
-    if (!slot->here) return strcmp(slot->shape, state_shape(s, x)) == 0;
-    return !tensor_is_rows(x) && slot->here->dtype == x->dtype && slot->here->dims == x->dims &&
-           memcmp(slot->here->sizes, x->sizes, x->dims * sizeof *x->sizes) == 0;
+    if (!slot->here) return strcmp(slot->shape, shape_of(s, x)) == 0;
+    return !tensor_is_rows(x) && tensor_is_like(slot->here, x);
 }
 
 static void check_slot(gw_scope *s, const state_slot *slot, gw_value v, complaint *missing,
@@ -143,7 +135,7 @@ static void check_slot(gw_scope *s, const state_slot *slot, gw_value v, complain
             gw_format(s, "\"%s\" is of kind %s, not a tensor", slot->name, gw_kind_name(v.kind)));
     } else if (tensor_check(s, slot->name, v.as.tensor) && !fits(s, slot, v.as.tensor)) {
         complain(different, "",
-                 gw_format(s, "\"%s\" is %s, not %s", slot->name, state_shape(s, v.as.tensor),
+                 gw_format(s, "\"%s\" is %s, not %s", slot->name, shape_of(s, v.as.tensor),
                            slot->shape));
     }
 }
@@ -256,8 +248,7 @@ void gw_module_load_state_dict_with(gw_scope *s, gw_module *m, gw_map *state,
         scope_fail(s, GW_INVALID, "gw_module_load_state_dict: no map");
         return;
     }
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     state_slots all;
     if (state_slots_collect(&all, t, m)) check(t, m, &all, state, options);
     if (gw_ok(t)) load(t, &all, state);

@@ -55,22 +55,12 @@ static bool check_parameter(gw_scope *s, const gw_optimizer *o, int count, int n
     return !problem;
 }
 
-static bool reserve_array(void **items, int *capacity, int count, size_t size) {
-    if (count <= *capacity) return true;
-    int enough = count > 2 * *capacity ? count : 2 * *capacity;
-    void *bigger = mem_realloc(*items, (size_t)enough * size);
-    if (!bigger) return false;
-    *items = bigger;
-    *capacity = enough;
-    return true;
-}
-
 static bool reserve(gw_scope *s, gw_optimizer *o, int more) {
-    bool ok = reserve_array((void **)&o->groups, &o->group_capacity, o->group_count + 1,
-                            sizeof(optimizer_group)) &&
-              reserve_array((void **)&o->parameters, &o->parameter_capacity,
-                            o->parameter_count + more + 1, sizeof(parameter)) &&
-              index_reserve(&o->indices, (uint32_t)more);
+    bool ok =
+        mem_grow(&o->groups, &o->group_capacity, (uint32_t)o->group_count + 1, sizeof *o->groups) &&
+        mem_grow(&o->parameters, &o->parameter_capacity, (uint32_t)(o->parameter_count + more + 1),
+                 sizeof *o->parameters) &&
+        index_reserve(&o->indices, (uint32_t)more);
     if (!ok) scope_fail(s, GW_NO_MEMORY, "gw_%s: no memory", o->rule->name);
     return ok;
 }

@@ -113,7 +113,7 @@ struct gw_optimizer {
     parameter *parameters;  // of this worker
     int parameter_count;
     int number_count;  // of all parameters
-    int group_capacity, parameter_capacity;
+    uint32_t group_capacity, parameter_capacity;
     pointer_index indices;  // of tensors in |parameters|; also of some removed ones
     remote_part *remote;    // NULL: all are here
     after_step *after;      // NULL: nothing

@@ -104,14 +104,6 @@ static const char *check_rprop(const optimizer_group *g) {
 static unsigned momentum_of_sgd(const optimizer_group *g) {
     return g->options.sgd.momentum != 0;
 }
-static unsigned one(const optimizer_group *g) {
-    (void)g;
-    return 1;
-}
-static unsigned two(const optimizer_group *g) {
-    (void)g;
-    return 3;
-}
 static unsigned moments(const optimizer_group *g) {
     return g->options.adam.amsgrad ? 7 : 3;
 }
@@ -158,22 +150,19 @@ static const rule rules[RULE_COUNT] = {
                       LIST(sparse_adam_options),
                       NULL,
                       { "exp_avg", "exp_avg_sq" },
-                      two,
                       .takes_rows = true,
                       .update = &update_sparse_adam },
     [ADAMAX] = { "adamax",
                  LIST(adamax_options),
                  NULL,
                  { "exp_avg", "exp_inf" },
-                 two,
                  .takes_dense = true,
                  .update = &update_adamax },
     [ADAGRAD] = { "adagrad",
                   LIST(adagrad_options),
                   NULL,
                   { "sum" },
-                  one,
-                  first_sum,
+                  .start = first_sum,
                   .takes_rows = true,
                   .takes_dense = true,
                   .update = &update_adagrad },
@@ -181,7 +170,6 @@ static const rule rules[RULE_COUNT] = {
                    LIST(adadelta_options),
                    check_adadelta,
                    { "square_avg", "acc_delta" },
-                   two,
                    .takes_dense = true,
                    .update = &update_adadelta },
     [RMSPROP] = { "rmsprop",
@@ -195,8 +183,7 @@ static const rule rules[RULE_COUNT] = {
                 LIST(rprop_options),
                 check_rprop,
                 { "prev", "step_size" },
-                two,
-                first_size,
+                .start = first_size,
                 .takes_dense = true,
                 .update = &update_rprop },
 };

@@ -17,7 +17,7 @@ static void destroy(gw_handle *h) {
 
 static const handle_class scheduler_class = { .name = "scheduler", .destroy = destroy };
 
-gw_scheduler scheduler_poison = { .handle = { &scheduler_class, HANDLE_IMMORTAL } };
+static gw_scheduler poison = { .handle = { &scheduler_class, HANDLE_IMMORTAL } };
 
 // ---- Moving on ----------------------------------------------------------------------------------
 static void apply(gw_scheduler *c) {
@@ -36,7 +36,7 @@ static void apply(gw_scheduler *c) {
 
 bool scheduler_check(gw_scope *s, const gw_scheduler *c, const char *function) {
     if (gw_ok(s) && !c) scope_fail(s, GW_INVALID, "%s: no scheduler", function);
-    if (gw_ok(s) && c == &scheduler_poison)
+    if (gw_ok(s) && c == &poison)
         scope_fail(s, GW_INVALID, "%s: the scheduler could not be made", function);
     return gw_ok(s);
 }
@@ -94,12 +94,12 @@ static gw_scheduler *open_scheduler(gw_scope *s, gw_optimizer *o, const schedule
 
 // Gives |c| to |s| and lets it begin, unless its options have failed |s|.
 static gw_scheduler *begin(gw_scope *s, gw_scheduler *c) {
-    if (!c) return &scheduler_poison;
+    if (!c) return &poison;
     if (!gw_ok(s)) {
         handle_release(c);
-        return &scheduler_poison;
+        return &poison;
     }
-    if (!scope_own(s, c)) return &scheduler_poison;
+    if (!scope_own(s, c)) return &poison;
     for (int i = 0; i < c->optimizer->group_count; i++) {
         optimizer_group *g = &c->optimizer->groups[i];
         if (isnan(g->initial_lr)) g->initial_lr = g->options.lr;
@@ -124,7 +124,7 @@ static const double ANY = 1.7976931348623157e308, ABOVE_0 = 2.2250738585072014e-
 
 gw_scheduler *gw_step_lr_with(gw_scope *s, gw_optimizer *opt, gw_step_lr_options o) {
     gw_scheduler *c = open_scheduler(s, opt, &schedule_step);
-    if (!c) return &scheduler_poison;
+    if (!c) return &poison;
     check_count(s, c, "step_size", o.step_size, 1);
     check(s, c, "gamma", o.gamma, 0, ANY);
     c->options.step = o;
@@ -138,7 +138,7 @@ static int in_order(const void *a, const void *b) {
 
 gw_scheduler *gw_multi_step_lr_with(gw_scope *s, gw_optimizer *opt, gw_multi_step_lr_options o) {
     gw_scheduler *c = open_scheduler(s, opt, &schedule_multi_step);
-    if (!c) return &scheduler_poison;
+    if (!c) return &poison;
     check(s, c, "gamma", o.gamma, 0, ANY);
     const int64_t *theirs = o.milestones;
     if (o.milestone_count < 0 || (o.milestone_count > 0 && !theirs)) {
@@ -159,7 +159,7 @@ gw_scheduler *gw_multi_step_lr_with(gw_scope *s, gw_optimizer *opt, gw_multi_ste
 
 gw_scheduler *gw_exponential_lr_with(gw_scope *s, gw_optimizer *opt, gw_exponential_lr_options o) {
     gw_scheduler *c = open_scheduler(s, opt, &schedule_exponential);
-    if (!c) return &scheduler_poison;
+    if (!c) return &poison;
     check(s, c, "gamma", o.gamma, ABOVE_0, ANY);
     c->options.exponential = o;
     return begin(s, c);
@@ -168,7 +168,7 @@ gw_scheduler *gw_exponential_lr_with(gw_scope *s, gw_optimizer *opt, gw_exponent
 gw_scheduler *gw_cosine_annealing_lr_with(gw_scope *s, gw_optimizer *opt,
                                           gw_cosine_annealing_lr_options o) {
     gw_scheduler *c = open_scheduler(s, opt, &schedule_cosine);
-    if (!c) return &scheduler_poison;
+    if (!c) return &poison;
     check_count(s, c, "t_max", o.t_max, 1);
     if (gw_ok(s) && o.t_max > INT64_MAX / 2)
         scope_fail(s, GW_INVALID, "gw_cosine_annealing_lr: t_max is %lld", (long long)o.t_max);
@@ -179,7 +179,7 @@ gw_scheduler *gw_cosine_annealing_lr_with(gw_scope *s, gw_optimizer *opt,
 
 gw_scheduler *gw_linear_lr_with(gw_scope *s, gw_optimizer *opt, gw_linear_lr_options o) {
     gw_scheduler *c = open_scheduler(s, opt, &schedule_linear);
-    if (!c) return &scheduler_poison;
+    if (!c) return &poison;
     check(s, c, "start_factor", o.start_factor, ABOVE_0, 1);
     check(s, c, "end_factor", o.end_factor, 0, 1);
     check_count(s, c, "total_iters", o.total_iters, 1);
@@ -189,7 +189,7 @@ gw_scheduler *gw_linear_lr_with(gw_scope *s, gw_optimizer *opt, gw_linear_lr_opt
 
 gw_scheduler *gw_one_cycle_lr_with(gw_scope *s, gw_optimizer *opt, gw_one_cycle_lr_options o) {
     gw_scheduler *c = open_scheduler(s, opt, &schedule_one_cycle);
-    if (!c) return &scheduler_poison;
+    if (!c) return &poison;
     check(s, c, "max_lr", o.max_lr, ABOVE_0, ANY);
     check_count(s, c, "total_steps", o.total_steps, 1);
     check(s, c, "pct_start", o.pct_start, 0, 1);
@@ -212,7 +212,7 @@ gw_scheduler *gw_one_cycle_lr_with(gw_scope *s, gw_optimizer *opt, gw_one_cycle_
 gw_scheduler *gw_reduce_lr_on_plateau_with(gw_scope *s, gw_optimizer *opt,
                                            gw_reduce_lr_on_plateau_options o) {
     gw_scheduler *c = open_scheduler(s, opt, &schedule_plateau);
-    if (!c) return &scheduler_poison;
+    if (!c) return &poison;
     check(s, c, "factor", o.factor, 0, 0.9999999999999999);
     check_count(s, c, "patience", o.patience, 0);
     check(s, c, "threshold", o.threshold, 0, ANY);

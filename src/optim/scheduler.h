@@ -41,8 +41,6 @@ extern const schedule schedule_step, schedule_multi_step, schedule_exponential, 
 // Whether there is something to do for |function|; fails |s| if there is no scheduler at all.
 bool scheduler_check(gw_scope *s, const gw_scheduler *c, const char *function);
 
-extern gw_scheduler scheduler_poison;
-
 // The part of the momentum that goes the other way in a cycle: an option of the rule, NULL if it has none.
 const option *schedule_momentum(const gw_optimizer *o);
 double schedule_momentum_now(const gw_scheduler *c);

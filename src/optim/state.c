@@ -102,8 +102,7 @@ static block *read_state(gw_scope *s, map_reading *r, const char *key, const gw_
                    shape_text_of(like->dims, like->sizes).text);
         return NULL;
     }
-    gw_scope *work = gw_scope_open(s);
-    gw_no_grad(work);
+    gw_scope *work = scope_open_unrecorded(s);
     const gw_tensor *whole = gw_contiguous(work, x);
     block *b = gw_ok(work) ? block_take_on(like->device, tensor_size(like)) : NULL;
     if (b) block_copy(b, 0, whole->storage->block, tensor_offset(whole), tensor_size(like));

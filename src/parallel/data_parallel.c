@@ -134,8 +134,7 @@ static bool run_slices(gw_scope *s, slices *x) {
 // ---- The module ---------------------------------------------------------------------------------
 
 static gw_tensor *gather(gw_scope *s, const slices *x) {
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     gw_tensor **ys = gw_alloc(t, (size_t)x->slice_count * sizeof *ys);
     for (int i = 0; ys && i < x->slice_count; i++) ys[i] = x->items[i].y;
     gw_tensor *y = ys ? gw_keep(s, gw_cat(t, ys, x->slice_count, 0)) : NULL;

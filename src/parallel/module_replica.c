@@ -32,7 +32,8 @@ static bool copy_parts(module_parts *to, const module_parts *from) {
     if (!from->count) return true;
     to->items = mem_alloc((size_t)from->count * sizeof *to->items);
     if (!to->items) return false;
-    to->count = to->capacity = from->count;
+    to->count = from->count;
+    to->capacity = (uint32_t)from->count;
     memcpy(to->items, from->items, (size_t)from->count * sizeof *to->items);
     for (int i = 0; i < to->count; i++) handle_retain(to->items[i].is.handle);
     return true;

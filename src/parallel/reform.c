@@ -165,8 +165,7 @@ void gw_ddp_reform(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g) {
         if (g) group_open_own_failed(s, g);
         return;
     }
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     progress own = { gw_optimizer_steps(opt), d->earlier_reduced + d->stats.reduced,
                      d->earlier_passes + d->stats.passes };
     progress first = own;

@@ -4,7 +4,6 @@
 #include "nn/module.h"
 #include "tensor/tensor.h"
 
-#include <gradwire/autograd.h>
 #include <gradwire/ops.h>
 #include <gradwire/parallel.h>
 
@@ -41,8 +40,7 @@ static double count_all(gw_scope *s, gw_group *g, const gw_tensor *x) {
 
 static void follow(gw_scope *s, gw_tensor *running, gw_tensor *value, double momentum) {
     if (!running || !gw_ok(s)) return;
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     gw_tensor *kept = gw_mul(t, running, 1 - momentum);
     gw_copy_(t, running, gw_add(t, kept, gw_mul(t, gw_detach(t, value), momentum)));
     gw_scope_close_up(t);

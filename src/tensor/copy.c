@@ -129,46 +129,77 @@ static void copy_all(const copier *c) {
     }
 }
 
+// ---- Between tensors and packed numbers ---------------------------------------------------------
+static copier start(gw_dtype to_dtype, uint8_t *to, gw_dtype from_dtype, const uint8_t *from) {
+    return (copier){
+        .to_dtype = to_dtype,
+        .from_dtype = from_dtype,
+        .to_size = (int64_t)gw_dtype_size(to_dtype),
+        .from_size = (int64_t)gw_dtype_size(from_dtype),
+        .to = to,
+        .from = from,
+    };
+}
+
+static void add(copier *c, int64_t size, int64_t to_stride, int64_t from_stride) {
+    c->sizes[c->dims] = size;
+    c->to_strides[c->dims] = to_stride;
+    c->from_strides[c->dims++] = from_stride;
+}
+
+static void run(copier *c) {
+    simplify(c);
+    copy_all(c);
+}
+
 void copy_values(const gw_tensor *to, uint8_t *bytes, const gw_tensor *from) {
     if (to->numel == 0) return;
-    copier c = {
-        .dims = to->dims,
-        .to_dtype = (gw_dtype)to->dtype,
-        .from_dtype = (gw_dtype)from->dtype,
-        .to_size = (int64_t)gw_dtype_size((gw_dtype)to->dtype),
-        .from_size = (int64_t)gw_dtype_size((gw_dtype)from->dtype),
-        .to = bytes,
-        .from = tensor_bytes(from),
-    };
+    copier c = start((gw_dtype)to->dtype, bytes, (gw_dtype)from->dtype, tensor_bytes(from));
     for (int i = 0; i < to->dims; i++) {
         int own = i - (to->dims - from->dims);
         bool spread = own < 0 || (from->sizes[own] == 1 && to->sizes[i] != 1);
-        c.sizes[i] = to->sizes[i];
-        c.to_strides[i] = to->strides[i];
-        c.from_strides[i] = spread ? 0 : from->strides[own];
+        add(&c, to->sizes[i], to->strides[i], spread ? 0 : from->strides[own]);
     }
-    simplify(&c);
-    copy_all(&c);
+    run(&c);
 }
 
-void copy_packed(gw_dtype dtype, uint8_t *bytes, const gw_tensor *from) {
-    if (from->numel == 0) return;
-    copier c = {
-        .dims = from->dims,
-        .to_dtype = dtype,
-        .from_dtype = (gw_dtype)from->dtype,
-        .to_size = (int64_t)gw_dtype_size(dtype),
-        .from_size = (int64_t)gw_dtype_size((gw_dtype)from->dtype),
-        .to = bytes,
-        .from = tensor_bytes(from),
-    };
-    int64_t stride = 1;
-    for (int i = from->dims - 1; i >= 0; i--) {
-        c.sizes[i] = from->sizes[i];
-        c.from_strides[i] = from->strides[i];
-        c.to_strides[i] = stride;
-        stride *= from->sizes[i];
+// The strides of the dimensions of |x| in rows along |last|.
+static void strides_of_rows(const gw_tensor *x, int last, int64_t strides[GW_DIMS_MAX]) {
+    int64_t stride = x->dims ? x->sizes[last] : 1;
+    for (int i = x->dims - 1; i >= 0; i--) {
+        if (i == last) continue;
+        strides[i] = stride;
+        stride *= x->sizes[i];
     }
-    simplify(&c);
-    copy_all(&c);
+    if (x->dims) strides[last] = 1;
+}
+
+// Writes are in order in both directions.
+static void to_rows(copier c, const gw_tensor *from, int last) {
+    int64_t strides[GW_DIMS_MAX];
+    strides_of_rows(from, last, strides);
+    for (int i = 0; i < from->dims; i++)
+        if (i != last) add(&c, from->sizes[i], strides[i], from->strides[i]);
+    if (from->dims) add(&c, from->sizes[last], 1, from->strides[last]);
+    run(&c);
+}
+
+void copy_to_rows(gw_dtype dtype, uint8_t *rows, const gw_tensor *from, int last) {
+    if (from->numel == 0) return;
+    to_rows(start(dtype, rows, (gw_dtype)from->dtype, tensor_bytes(from)), from, last);
+}
+
+void copy_from_rows(const gw_tensor *to, int last, gw_dtype dtype, const uint8_t *rows) {
+    if (to->numel == 0) return;
+    int64_t strides[GW_DIMS_MAX];
+    strides_of_rows(to, last, strides);
+    copier c = start((gw_dtype)to->dtype, (uint8_t *)tensor_bytes(to), dtype, rows);
+    for (int i = 0; i < to->dims; i++) add(&c, to->sizes[i], to->strides[i], strides[i]);
+    run(&c);
+}
+
+void copy_bits(uint8_t *bytes, const gw_tensor *from) {
+    static const gw_dtype as[] = { [1] = GW_U8, [2] = GW_I16, [4] = GW_I32, [8] = GW_I64 };
+    gw_dtype dtype = as[gw_dtype_size((gw_dtype)from->dtype)];
+    if (from->numel) to_rows(start(dtype, bytes, dtype, tensor_bytes(from)), from, from->dims - 1);
 }

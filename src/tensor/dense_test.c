@@ -1,5 +1,5 @@
 #include "tensor/dense.h"
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 // Calls of no operator, to open arguments and results with.
 static const op row = { .name = "test", .params = "" };

@@ -9,13 +9,15 @@
 static inline bool dtype_is_float(gw_dtype d) {
     return d <= GW_BF16;
 }
-static inline bool dtype_is_int(gw_dtype d) {
-    return d >= GW_I64 && d <= GW_U8;
-}  // bool is neither
 
 // The dtype that arithmetic on |d| is done in: halves are computed in f32 and rounded once.
 static inline gw_dtype dtype_compute(gw_dtype d) {
     return d == GW_F16 || d == GW_BF16 ? GW_F32 : d;
+}
+
+// The same, with i64 for integers and bools: the types of most kernels.
+static inline gw_dtype dtype_compute_wide(gw_dtype d) {
+    return dtype_is_float(d) ? dtype_compute(d) : GW_I64;
 }
 
 // |d|, or f32 if it is not a float: the result of exp or of a true division.
@@ -101,14 +103,10 @@ void dtype_write_value(gw_dtype d, void *p, gw_value v);  // of a bool, int or f
 void dtype_convert(gw_dtype to, void *out, int64_t out_stride, gw_dtype from, const void *in,
                    int64_t in_stride, int64_t n);
 
-// The same into, and out of, contiguous ones.
+// The same into contiguous ones.
 static inline void dtype_gather(gw_dtype to, void *out, gw_dtype from, const void *in,
                                 int64_t from_stride, int64_t n) {
     dtype_convert(to, out, 1, from, in, from_stride, n);
-}
-static inline void dtype_scatter(gw_dtype to, void *out, int64_t to_stride, gw_dtype from,
-                                 const void *in, int64_t n) {
-    dtype_convert(to, out, to_stride, from, in, 1, n);
 }
 
 #endif

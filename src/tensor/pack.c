@@ -1,54 +1,10 @@
 #include "tensor/pack.h"
 
+#include "tensor/copy.h"
 #include "tensor/device.h"
 #include "tensor/ops/op.h"
 
 #include <string.h>
-
-// ---- On the CPU ---------------------------------------------------------------------------------
-// Copies one row, |step| bytes apart, to |out|. The element size is a constant in each branch so
-// that the compiler makes a plain load and store of the copy.
-static uint8_t *gather_row(uint8_t *out, const uint8_t *at, int64_t count, ptrdiff_t step,
-                           size_t size) {
-    switch (size) {
-    case 1:
-        for (int64_t i = 0; i < count; i++, at += step) *out++ = *at;
-        return out;
-    case 2:
-        for (int64_t i = 0; i < count; i++, at += step, out += 2) memcpy(out, at, 2);
-        return out;
-    case 4:
-        for (int64_t i = 0; i < count; i++, at += step, out += 4) memcpy(out, at, 4);
-        return out;
-    default:
-        for (int64_t i = 0; i < count; i++, at += step, out += 8) memcpy(out, at, 8);
-        return out;
-    }
-}
-
-static void gather(uint8_t *out, const gw_tensor *x) {
-    size_t size = gw_dtype_size((gw_dtype)x->dtype);
-    const uint8_t *at = tensor_bytes(x);
-    if (x->contiguous || x->dims == 0) {
-        memcpy(out, at, (size_t)x->numel * size);
-        return;
-    }
-    int last = x->dims - 1;
-    ptrdiff_t steps[GW_DIMS_MAX];
-    for (int d = 0; d <= last; d++) steps[d] = (ptrdiff_t)x->strides[d] * (ptrdiff_t)size;
-    int64_t index[GW_DIMS_MAX] = { 0 };
-    for (;;) {
-        out = gather_row(out, at, x->sizes[last], steps[last], size);
-        int d = last - 1;
-        for (; d >= 0; d--) {
-            at += steps[d];
-            if (++index[d] < x->sizes[d]) break;
-            at -= steps[d] * (ptrdiff_t)x->sizes[d];
-            index[d] = 0;
-        }
-        if (d < 0) return;
-    }
-}
 
 // ---- Between devices ----------------------------------------------------------------------------
 // One end of a copy. Strides are in elements.
@@ -100,7 +56,7 @@ static end end_of(const gw_tensor *x) {
 
 void tensor_pack_into(uint8_t *out, const gw_tensor *x) {
     if (x->device == GW_CPU) {
-        gather(out, x);
+        copy_bits(out, x);
         return;
     }
     int64_t strides[GW_DIMS_MAX], stride = 1;

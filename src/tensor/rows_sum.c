@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "tensor/copy.h"
 #include "tensor/dtype.h"
+#include "tensor/kernels/gradients.h"
 #include "tensor/rows.h"
 #include <gradwire/ops.h>
 
@@ -26,25 +27,13 @@ static gw_tensor *rounded(gw_scope *s, gw_tensor *x, gw_dtype dtype) {
 }
 
 // ---- Adding rows --------------------------------------------------------------------------------
-static void add_f32(float *restrict to, const float *restrict from, int64_t n) {
-    for (int64_t i = 0; i < n; i++) to[i] += from[i];
-}
-static void add_f64(double *restrict to, const double *restrict from, int64_t n) {
-    for (int64_t i = 0; i < n; i++) to[i] += from[i];
-}
-
 // Adds values[n] to row index[n] of |to| for all n.
 static void add_rows(gw_dtype dtype, void *to, const int64_t *index, const void *values, int64_t n,
                      int64_t length) {
     size_t size = (size_t)length * gw_dtype_size(dtype);
     const uint8_t *from = values;
-    for (int64_t i = 0; i < n; i++, from += size) {
-        void *row = (uint8_t *)to + (size_t)index[i] * size;
-        if (dtype == GW_F32)
-            add_f32(row, (const float *)(const void *)from, length);
-        else
-            add_f64(row, (const double *)(const void *)from, length);
-    }
+    for (int64_t i = 0; i < n; i++, from += size)
+        numbers_add(dtype, (uint8_t *)to + (size_t)index[i] * size, from, length);
 }
 
 bool rows_add_into(gw_tensor *to, const gw_tensor *x) {

@@ -1,6 +1,6 @@
 #include "tensor/rows.h"
 
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 #define INDICES(...)                                                                               \
     gw_from(s, ((int64_t[]){ __VA_ARGS__ }), sizeof((int64_t[]){ __VA_ARGS__ }) / 8)

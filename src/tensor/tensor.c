@@ -119,7 +119,7 @@ gw_tensor *tensor_new_for(gw_scope *s, const char *op, uint8_t device, gw_dtype 
     if (!x) return no_memory_for(s, op, dtype, dims, sizes);
     block *b = NULL;
     if (lay_out(x)) {
-        size_t bytes = (size_t)x->numel * gw_dtype_size(dtype);
+        size_t bytes = tensor_size(x);
         if (may_be_so_large(s, op, bytes)) b = block_take_on(device, bytes);
     }
     if (b) x->storage = storage_open(b);
@@ -182,15 +182,6 @@ gw_tensor *tensor_view_for(gw_scope *s, const char *op, const gw_tensor *base, i
     x->contiguous = is_contiguous(x);
     if (base->storage) x->storage = storage_retain(base->storage);
     return x;
-}
-
-gw_tensor *tensor_like(gw_scope *s, const gw_tensor *x) {
-    gw_tensor *like = take(x->dims, x->sizes, (gw_dtype)x->dtype);
-    if (!like) return no_memory(s, (gw_dtype)x->dtype, x->dims, x->sizes);
-    like->device = x->device;
-    like->layout = x->layout;
-    lay_out(like);
-    return like;
 }
 
 gw_tensor *tensor_full_like(gw_scope *s, const gw_tensor *x, double number) {

@@ -7,6 +7,7 @@
 #include <gradwire/tensor.h>
 
 #include <assert.h>
+#include <string.h>
 
 // Note [Who may write to a block]
 //
@@ -120,7 +121,7 @@ uint8_t *storage_writable(storage *st);
 
 struct gw_tensor {
     gw_handle handle;
-    storage *storage;  // NULL: a tensor that has shape and dtype only (see tensor_like), or rows
+    storage *storage;  // NULL: a tensor of a node that has shape and dtype only, or rows
     int64_t offset;    // in elements
     int64_t numel;
     uint8_t dtype, device, layout, dims;
@@ -183,6 +184,15 @@ static inline size_t tensor_size(const gw_tensor *x) {
 static inline size_t tensor_offset(const gw_tensor *x) {
     return (size_t)x->offset * gw_dtype_size((gw_dtype)x->dtype);
 }
+static inline bool tensor_has_sizes(const gw_tensor *x, int dims, const int64_t *sizes) {
+    return x->dims == dims && memcmp(x->sizes, sizes, (size_t)dims * sizeof *sizes) == 0;
+}
+static inline bool tensor_has_shape_of(const gw_tensor *x, const gw_tensor *y) {
+    return tensor_has_sizes(x, y->dims, y->sizes);
+}
+static inline bool tensor_is_like(const gw_tensor *x, const gw_tensor *y) {
+    return x->dtype == y->dtype && tensor_has_shape_of(x, y);
+}
 // The first element, for kernels and code that runs on the CPU only. Others read through
 // tensor/pack.h.
 static inline const uint8_t *tensor_bytes(const gw_tensor *x) {
@@ -203,8 +213,7 @@ gw_tensor *tensor_view(gw_scope *s, const gw_tensor *base, int dims, const int64
 gw_tensor *tensor_view_for(gw_scope *s, const char *op, const gw_tensor *base, int dims,
                            const int64_t *sizes, const int64_t *strides, int64_t offset);
 gw_tensor *tensor_over(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes,
-                       block *b);                         // takes the count on b
-gw_tensor *tensor_like(gw_scope *s, const gw_tensor *x);  // shape and dtype only, no values
+                       block *b);  // takes the count on b
 gw_tensor *
 tensor_of_rows(gw_scope *s, int64_t row_count, gw_tensor *indices, gw_tensor *values,
                bool coalesced);  // takes the counts on both, whose storages have no other holder

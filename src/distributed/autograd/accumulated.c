@@ -27,7 +27,8 @@ static bool copy(const distributed_pass *x, grad_pairs *out) {
     return true;
 }
 
-void accumulated_add(gw_scope *s, gw_scope *work, grad_pairs *p) {
+// Adds |p| to the gradients that |s| has, or fails |work|. Takes |p|.
+static void add(gw_scope *s, gw_scope *work, grad_pairs *p) {
     // grads_add_imported takes the gradients, so only the leaves are left to release.
     grads_add_imported(s, work, p->items, p->count, p->replaces);
     for (int i = 0; i < p->count; i++) handle_release(p->items[i].leaf);
@@ -71,11 +72,9 @@ bool accumulated_copy(gw_scope *work, accumulated k, int index, grad_pairs *out)
 }
 
 void accumulated_import(accumulated k, gw_scope *s) {
-    gw_scope *work = gw_scope_open(s);
-    gw_no_grad(work);
+    gw_scope *work = scope_open_unrecorded(s);
     grad_pairs p;
-    for (int i = 0; gw_ok(work) && accumulated_copy(work, k, i, &p); i++)
-        accumulated_add(s, work, &p);
+    for (int i = 0; gw_ok(work) && accumulated_copy(work, k, i, &p); i++) add(s, work, &p);
     gw_scope_close_up(work);
 }
 
@@ -135,7 +134,7 @@ static bool take_two(accumulated k, pair_of_passes *two) {
 static bool sum_of(accumulated k, pair_of_passes *two, grad_pairs *out) {
     gw_scope *s = agent_scope_open(k.agent, 0, 0, ENV_NEVER), *work = gw_scope_open(s);
     gw_no_grad(work);
-    for (int i = 0; i < 2; i++) accumulated_add(s, work, &two->grads[i]);
+    for (int i = 0; i < 2; i++) add(s, work, &two->grads[i]);
     bool ok = gw_ok(work) && gw_ok(s);
     gw_scope_close_up(work);
     ok = ok && accumulated_take(s, out);

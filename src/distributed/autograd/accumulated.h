@@ -30,8 +30,6 @@ bool accumulated_copy(gw_scope *work, accumulated k, int index, grad_pairs *out)
 // Gives |s| the gradients of all passes, or fails it.
 void accumulated_import(accumulated k, gw_scope *s);
 
-// Adds |p| to the gradients that |s| has, or fails |work|. Takes |p|.
-void accumulated_add(gw_scope *s, gw_scope *work, grad_pairs *p);
 // Copies all gradients that |s| has. False without memory.
 bool accumulated_take(gw_scope *s, grad_pairs *out);
 

@@ -106,8 +106,7 @@ static bool request_marks(agent *a, gw_scope *s, const marks *requested, answers
 // Adds everything upstream of |found| to it; |open| has the marks to request. Each mark is requested
 // at most once, because a mark that is in |found| has its upstream there too, or was requested.
 static bool request_all(agent *a, gw_scope *outer, marks *found, const marks *open) {
-    gw_scope *s = gw_scope_open(outer);
-    gw_no_grad(s);
+    gw_scope *s = scope_open_unrecorded(outer);
     marks requested = { 0 }, late = { 0 };
     bool ok =
         marks_add_all(&requested, open->items, open->count) || distributed_pass_fail_memory(s);

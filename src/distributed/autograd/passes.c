@@ -55,13 +55,7 @@ bool passes_peer_remember_aborted(passes_peer *in, uint64_t number) {
     if (in->count == LIMIT_PASSES_PER_PEER) {
         memmove(in->aborted, in->aborted + 1, --in->count * sizeof *in->aborted);
     }
-    if (in->count == in->capacity) {
-        uint32_t capacity = in->capacity ? in->capacity * 2 : 4;
-        uint64_t *grown = mem_realloc(in->aborted, capacity * sizeof *grown);
-        if (!grown) return false;
-        in->aborted = grown;
-        in->capacity = capacity;
-    }
+    if (!mem_grow(&in->aborted, &in->capacity, in->count + 1, sizeof *in->aborted)) return false;
     in->aborted[in->count++] = number;
     return true;
 }

@@ -113,8 +113,7 @@ static bool fail_unawaited(gw_scope *s) {
 }
 
 static bool fits(const sent_slot *at, const gw_tensor *x) {
-    return at->dtype == x->dtype && at->dims == x->dims &&
-           !memcmp(at->sizes, x->sizes, (size_t)at->dims * sizeof *at->sizes);
+    return at->dtype == x->dtype && tensor_has_sizes(x, at->dims, at->sizes);
 }
 
 static bool deliver(distributed_pass *x, distributed_pass_input *in, gw_value v) {

@@ -25,7 +25,8 @@ typedef struct checkpoint_entry {
 typedef struct checkpoint {
     gw_scope *scope;
     checkpoint_entry *items;
-    int count, capacity;
+    int count;
+    uint32_t capacity;
     json_t *texts;  // of __metadata__: an object of strings, or NULL without memory
 } checkpoint;
 

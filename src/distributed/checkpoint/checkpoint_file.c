@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <gradwire/autograd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -88,8 +87,7 @@ void gw_checkpoint_save(gw_scope *s, const char *path, gw_map *values) {
     if (gw_ok(s) && (!path || !values))
         scope_fail(s, GW_INVALID, "gw_checkpoint_save: no %s", path ? "map" : "path");
     if (!gw_ok(s)) return;
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     gw_scope_label(t, "%s", path);
     if (gw_ok(t)) save(t, path, values);
     gw_scope_close_up(t);

@@ -30,15 +30,9 @@ void checkpoint_fini(checkpoint *c) {
 }
 
 checkpoint_entry *checkpoint_add(checkpoint *c, const char *name) {
-    if (c->count == c->capacity) {
-        int capacity = c->capacity ? c->capacity * 2 : 16;
-        checkpoint_entry *items = mem_realloc(c->items, (size_t)capacity * sizeof *items);
-        if (!items) {
-            scope_fail(c->scope, GW_NO_MEMORY, "no memory for %d names", c->count);
-            return NULL;
-        }
-        c->items = items;
-        c->capacity = capacity;
+    if (!mem_grow(&c->items, &c->capacity, (uint32_t)c->count + 1, sizeof *c->items)) {
+        scope_fail(c->scope, GW_NO_MEMORY, "no memory for %d names", c->count);
+        return NULL;
     }
     c->items[c->count] = (checkpoint_entry){ .name = name };
     return &c->items[c->count++];

@@ -3,7 +3,6 @@
 // are, whatever the buffer's dtype.
 #include "parallel/ddp/ddp.h"
 #include "tensor/tensor.h"
-#include <gradwire/autograd.h>
 #include <gradwire/ops.h>
 
 #include <string.h>
@@ -101,8 +100,7 @@ static void put(gw_scope *s, const gw_ddp *d, gw_tensor *sum) {
 
 void buffers_put(gw_scope *s, ddp_pass *r) {
     if (!r->buffers || !gw_ok(s)) return;
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     put(t, r->ddp, r->buffers);
     gw_scope_close_up(t);
 }

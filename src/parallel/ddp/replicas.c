@@ -5,7 +5,6 @@
 #include "parallel/ddp/ddp.h"
 #include "tensor/ops/op.h"
 #include "tensor/tensor.h"
-#include <gradwire/autograd.h>
 #include <gradwire/ops.h>
 
 #include <string.h>
@@ -201,8 +200,7 @@ void replicas_put(gw_scope *s, gw_ddp *d, int first, int end, gw_tensor **number
 void replicas_broadcast(gw_scope *s, gw_ddp *d, bool parameters, bool buffers, int root) {
     int first = parameters ? 0 : d->gate.leaf_count;
     int end = buffers ? tensor_count(d) : d->gate.leaf_count;
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     replicas_put(t, d, first, end, replicas_receive(t, d, first, end, root));
     gw_scope_close_up(t);
 }
@@ -227,8 +225,7 @@ static void compare_hashes(gw_scope *s, const gw_ddp *d, const int64_t *all, int
 void replicas_compare_numbers(gw_scope *s, gw_ddp *d) {
     bool left = d->options.buffers == GW_BUFFERS_LEFT;
     int64_t count = left ? d->gate.leaf_count : tensor_count(d), sizes[] = { 1, count };
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     int64_t *own = gw_alloc(t, (size_t)count * sizeof *own);
     for (int i = 0; own && i < count; i++) own[i] = hash_of(t, tensor_at(d, i));
     gw_tensor *mine = own ? gw_from_with(t, GW_I64, own, (gw_shape){ 2, sizes }) : NULL;
@@ -243,8 +240,7 @@ void replicas_compare_numbers(gw_scope *s, gw_ddp *d) {
 
 void replicas_sum(gate *g, gw_scope *s, double *numbers, int count) {
     gw_ddp *d = ddp_of(g);
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     gw_tensor *mine = gw_from(t, numbers, count);
     gw_collective_options options = ddp_options_of(d);
     options.key = KEY_SUM;

@@ -6,7 +6,6 @@
 #include "base/scope.h"
 #include "base/status.h"
 #include "tensor/tensor.h"
-#include <gradwire/autograd.h>
 #include <gradwire/ops.h>
 
 #include <math.h>
@@ -116,18 +115,22 @@ bool power_sgd_claim(gw_power_sgd *p, const gw_ddp *d) {
     return is_own;
 }
 
+static bool grow(gw_power_sgd *p, int count) {
+    if (p->memory_count >= count) return true;
+    power_sgd_memory *all = mem_realloc(p->memories, (size_t)count * sizeof *all);
+    if (!all) return false;
+    while (p->memory_count < count) all[p->memory_count++] = (power_sgd_memory){ 0 };
+    p->memories = all;
+    return true;
+}
+
 // Once for each leaf: exchanges under way point into it.
 static gw_status reserve(gw_power_sgd *p, const gw_ddp *d, gw_error *error) {
-    int count = d->gate.leaf_count;
     if (!p->ddp) p->ddp = d;
     if (p->ddp != d)
         return error_set(error, GW_INVALID, "one gw_power_sgd for two DistributedDataParallel");
-    if (p->memory_count >= count) return GW_OK;
-    power_sgd_memory *all = mem_realloc(p->memories, (size_t)count * sizeof *all);
-    if (!all) return error_set(error, GW_NO_MEMORY, "no memory for PowerSGD");
-    while (p->memory_count < count) all[p->memory_count++] = (power_sgd_memory){ 0 };
-    p->memories = all;
-    return GW_OK;
+    if (grow(p, d->gate.leaf_count)) return GW_OK;
+    return error_set(error, GW_NO_MEMORY, "no memory for PowerSGD");
 }
 
 power_sgd_memory *power_sgd_memory_take(gw_scope *s, gw_power_sgd *p, const gw_ddp *d, int leaf,
@@ -195,16 +198,6 @@ static bool read_key(const char *key, int *leaf, bool *is_error) {
            (*is_error || strcmp(end, ".q") == 0);
 }
 
-static void grow(gw_scope *s, gw_power_sgd *p, int count) {
-    power_sgd_memory *all = mem_realloc(p->memories, (size_t)count * sizeof *all);
-    if (!all) {
-        scope_fail(s, GW_NO_MEMORY, "no memory for PowerSGD");
-        return;
-    }
-    while (p->memory_count < count) all[p->memory_count++] = (power_sgd_memory){ 0 };
-    p->memories = all;
-}
-
 static bool load_item(gw_scope *s, gw_power_sgd *p, const char *key, gw_value v) {
     int leaf;
     bool is_error, is_known = read_key(key, &leaf, &is_error);
@@ -212,7 +205,7 @@ static bool load_item(gw_scope *s, gw_power_sgd *p, const char *key, gw_value v)
         return scope_fail(s, GW_INVALID,
                           "gw_power_sgd_load_state_dict: \"%s\" is not a name of its state", key);
     gw_tensor *x = gw_contiguous(s, gw_clone(s, v.as.tensor));
-    if (leaf >= p->memory_count) grow(s, p, leaf + 1);
+    if (!grow(p, leaf + 1)) scope_fail(s, GW_NO_MEMORY, "no memory for PowerSGD");
     if (!gw_ok(s)) return false;
     power_sgd_memory *m = &p->memories[leaf];
     *(is_error ? &m->error : &m->q) = handle_retain(x);
@@ -233,8 +226,7 @@ void gw_power_sgd_load_state_dict(gw_scope *s, gw_power_sgd *p, gw_map *state) {
         scope_fail(s, GW_WRONG_STATE, "gw_power_sgd_load_state_dict: before the first pass");
         return;
     }
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     gw_value counted = state ? gw_map_find(state, "passes") : gw_none();
     int64_t passes = counted.kind == GW_INT ? counted.as.integer : -1;
     if (passes < 0) scope_fail(t, GW_INVALID, "gw_power_sgd_load_state_dict: it has no \"passes\"");
@@ -286,14 +278,14 @@ static void load_memory(gw_scope *s, gw_power_sgd *p, gw_map *state, int leaf, b
 void power_sgd_load(gw_scope *s, void *power_sgd, gw_map *state, bool is_behind) {
     gw_power_sgd *p = power_sgd;
     if (!power_sgd_is_usable(s, "gw_ddp_reform", p)) return;
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     p->earlier = gw_int_of(t, gw_map_get(t, state, "earlier"));
     for (int i = 0; i < gw_map_count(state) && gw_ok(t); i++) {
         int leaf;
         bool is_error;
         const char *key = gw_map_key(t, state, i);
-        if (read_key(key, &leaf, &is_error) && leaf >= p->memory_count) grow(t, p, leaf + 1);
+        if (read_key(key, &leaf, &is_error) && !grow(p, leaf + 1))
+            scope_fail(t, GW_NO_MEMORY, "no memory for PowerSGD");
     }
     for (int i = 0; i < p->memory_count && gw_ok(t); i++) load_memory(t, p, state, i, is_behind);
     gw_scope_close_up(t);

@@ -75,8 +75,7 @@ static void notify_replicas(gw_join *j) {
 // UNEVEN-1: this member contributes |own|. Returns the number of active members; with |s| failed the join is over.
 static int meet(gw_scope *s, gw_join *j, uint8_t own) {
     int64_t members = j->at.members;
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     uint8_t *all = gw_alloc(t, (size_t)members);
     if (all) {
         memset(all, 0, (size_t)members);

@@ -82,9 +82,6 @@ bool shard_extend(gw_scope *s, gw_optimizer *o);
 bool shard_share_out(gw_scope *s, const gw_optimizer *o,
                      shard *x);  // of |x|, which need not be |o|'s
 bool shard_compare_parameters(gw_scope *s, const gw_group *g, const gw_optimizer *o);
-// The tensor that the optimizer of this member's own steps for piece |i|; NULL: another member does, or there are no
-// ranges.
-gw_tensor *shard_view_of(const shard *x, int i);
 // Where the state of each parameter is now.
 void shard_note_elsewhere(gw_optimizer *o, const shard *x, int from);
 // The gradients of |d|, NULL: of all models of |o|, go where the state is. False with |s| failed.

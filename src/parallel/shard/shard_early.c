@@ -112,8 +112,7 @@ static void mean_arrived(gw_handle *taker, gw_scope *s, gw_tensor *leaf, gw_tens
     shard *x = shard_of(o);
     int i = 0;
     if (!x || !x->early || !begin_early(x)) return;
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     while (i < x->early_count && o->parameters[i].x != leaf) i++;
     if (i < x->early_count) prepare(t, o, i, mean);
     scope_close_unread(t);

@@ -193,8 +193,7 @@ static void exchange(gw_scope *s, const move *m, gw_dtype dtype) {
     for (int i = 0; i < m->segments.count && !any; i++)
         any = travels(m, &m->segments.items[i], dtype);
     if (!any) return;
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     int64_t *sizes = gw_alloc(t, (size_t)gw_group_size(m->group) * sizeof *sizes);
     gw_tensor *out = sizes ? pack(t, m, dtype, sizes) : tensor_poison_of(t);
     gw_tensor *received = gw_all_to_all(t, m->group, out, .sizes = sizes);

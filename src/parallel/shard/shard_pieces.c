@@ -178,8 +178,7 @@ bool shard_extend(gw_scope *s, gw_optimizer *o) {
     shard *x = shard_of(o);
     int from = x->piece_count;
     if (x->covered == o->parameter_count) return gw_ok(s);
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     bool ok = shard_compare_parameters(t, x->group, o) && shard_share_out(t, o, x);
     if (ok) shard_note_elsewhere(o, x, from);
     gw_scope_close_up(t);
@@ -210,7 +209,9 @@ static bool find_leaves(gw_scope *s, const gw_optimizer *o, const shard *x, cons
     return gw_ok(s);
 }
 
-gw_tensor *shard_view_of(const shard *x, int i) {
+// The tensor that the optimizer of this member's own steps for piece |i|; NULL: another member does, or there are no
+// ranges.
+static gw_tensor *own_view_of(const shard *x, int i) {
     int k = 0;
     if (!x->own || x->pieces[i].owner != gw_group_rank(x->group)) return NULL;
     for (int j = 0; j < i; j++) k += x->pieces[j].owner == x->pieces[i].owner;
@@ -229,7 +230,7 @@ static int list_parts(const gw_optimizer *o, const shard *x, const gw_ddp *d, co
         const gw_tensor *p = o->parameters[at->parameter].x;
         if (ddp_of_parameter(p, &leaf) != d) continue;
         parts[count++] = (kept_part){ leaf, at->owner, at->first, at->count };
-        gw_tensor *view = at->count < p->numel ? shard_view_of(x, i) : NULL;
+        gw_tensor *view = at->count < p->numel ? own_view_of(x, i) : NULL;
         if (view) views[leaf] = view;
     }
     return count;

@@ -39,8 +39,7 @@ static int find_first(gw_scope *s, const gw_optimizer *o, gw_group *g, int64_t *
 
 // The values of |root| for parameters from |from| up to |end|, staged where there is memory for them.
 static void give_values(gw_scope *s, gw_optimizer *o, gw_group *g, int root, int from, int end) {
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     gw_tensor **all = gw_alloc(t, (size_t)(end - from) * sizeof *all);
     for (int i = from; all && i < end; i++) all[i - from] = gw_detach(t, o->parameters[i].x);
     gw_list *received = gw_broadcast_coalesced(t, g, all, end - from, root);
@@ -174,8 +173,7 @@ void shard_reform(gw_scope *s, gw_optimizer *o, gw_group *of, gw_map *saved,
                   gw_optimizer_reformed *out) {
     shard *x = shard_of(o);
     gw_optimizer_reformed counts = { 0 };
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     opening how = { .function = "gw_optimizer_reform", .of = o->rule->name };
     gw_group *g = group_open_own(t, t, of, &how);
     if (saved && !gw_map_count(saved)) saved = NULL;

@@ -83,8 +83,7 @@ static void read_rows(gw_scope *s, gw_optimizer *o, shard *x, int owner, gw_tens
 }
 
 bool shard_exchange_rows(gw_scope *s, gw_optimizer *o, shard *x) {
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     gw_list *all = gw_all_gather_list(t, x->group, gw_ok(t) ? list_rows(t, o, x) : NULL);
     bool received = gw_ok(t);
     for (int m = 0; m < gw_group_size(x->group) && gw_ok(t); m++)

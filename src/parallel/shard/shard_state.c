@@ -53,8 +53,7 @@ static void put_all(gw_scope *s, const gw_optimizer *o, const gw_list *all, gw_m
 }
 
 void shard_write(gw_scope *s, const gw_optimizer *o, gw_map *map) {
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     put_all(t, o, gw_all_gather_value(t, shard_of(o)->group, own_part(t, o)), map);
     gw_scope_close_up(t);
 }
@@ -71,8 +70,7 @@ gw_map *gw_optimizer_consolidate(gw_scope *s, gw_optimizer *o, int to) {
         scope_fail(s, GW_INVALID,
                    "gw_optimizer_consolidate: the rank is %d, but the group has %d members", to,
                    gw_group_size(x->group));
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     gw_list *all = gw_gather_value_to(t, x->group, own_part(t, o), to);
     if (gw_ok(t) && gw_group_rank(x->group) == to) {
         state_write_groups(t, o, map);

@@ -36,8 +36,7 @@ static void cut_gradients(gw_scope *s, const gw_scope *from, const gw_optimizer 
 }
 
 static void prepare_own(gw_scope *s, const gw_optimizer *o, shard *x) {
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     shard_take_options(o, x);
     cut_gradients(t, s, o, x);
     optimizer_prepare(t, x->own);
@@ -136,8 +135,7 @@ static void stage(gw_optimizer *o, const shard *x, const round *r, int owner,
 }
 
 static void exchange(gw_scope *s, gw_optimizer *o, shard *x, const round *r) {
-    gw_scope *t = gw_scope_open(s);
-    gw_no_grad(t);
+    gw_scope *t = scope_open_unrecorded(s);
     gw_tensor *own = gw_ok(t) ? join_own(t, o, x, r) : NULL;
     gw_list *all = gw_all_gather_list(t, x->group, own);
     for (int owner = 0; owner < gw_list_count(all) && gw_ok(t); owner++) {

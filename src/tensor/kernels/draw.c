@@ -18,29 +18,19 @@ static void draw_singles(draw_f32 *f, uint64_t key, uint64_t first, float *out, 
     memcpy(out + n / 4 * 4, last, (size_t)(n % 4) * sizeof *last);
 }
 
-static void draw_halves(draw_f32 *f, uint64_t key, uint64_t first, gw_dtype dtype, uint16_t *out,
-                        int64_t n) {
-    for (int64_t done = 0; done < n; done += 4 * CHUNK) {
-        float numbers[4 * CHUNK];
-        int64_t count = n - done < 4 * CHUNK ? n - done : 4 * CHUNK;
-        draw_singles(f, key, first + (uint64_t)(done / 4), numbers, count);
-        dtype_gather(dtype, out + done, GW_F32, numbers, 1, count);
-    }
-}
-
 // As many bits as the half has digits: rounding would make 1 of numbers just below.
 static void cut_uniform(gw_dtype dtype, float *numbers, int64_t n) {
     float parts = dtype == GW_F16 ? 0x1p11f : 0x1p8f;
     for (int64_t i = 0; i < n; i++) numbers[i] = (float)(int32_t)(numbers[i] * parts) / parts;
 }
 
-static void draw_uniform_halves(uint64_t key, uint64_t first, gw_dtype dtype, uint16_t *out,
-                                int64_t n) {
+static void draw_halves(draw_f32 *f, uint64_t key, uint64_t first, gw_dtype dtype, uint16_t *out,
+                        int64_t n) {
     for (int64_t done = 0; done < n; done += 4 * CHUNK) {
         float numbers[4 * CHUNK];
         int64_t count = n - done < 4 * CHUNK ? n - done : 4 * CHUNK;
-        draw_singles(loops_get()->uniform, key, first + (uint64_t)(done / 4), numbers, count);
-        cut_uniform(dtype, numbers, count);
+        draw_singles(f, key, first + (uint64_t)(done / 4), numbers, count);
+        if (f == loops_get()->uniform) cut_uniform(dtype, numbers, count);
         dtype_gather(dtype, out + done, GW_F32, numbers, 1, count);
     }
 }
@@ -60,8 +50,9 @@ static void normal_pair_of(const uint32_t words[4], double out[2]) {
     normal_pair(wide(words) + 0x1p-53, wide(words + 2), &out[0], &out[1]);
 }
 
-static void draw_doubles(void (*pair_of)(const uint32_t words[4], double out[2]), uint64_t key,
-                         uint64_t first, double *out, int64_t n) {
+typedef void draw_pair(const uint32_t words[4], double out[2]);
+
+static void draw_doubles(draw_pair *pair_of, uint64_t key, uint64_t first, double *out, int64_t n) {
     for (int64_t i = 0; i < n; i += 2) {
         uint32_t words[4];
         double pair[2];
@@ -78,22 +69,21 @@ static uint64_t take_blocks(generator *g, gw_dtype dtype, int64_t n) {
     return generator_take(g, (uint64_t)(n / each + (n % each != 0)));
 }
 
-void draw_uniform(generator *g, gw_dtype dtype, void *out, int64_t n) {
+static void draw(draw_f32 *f, draw_pair *pair, generator *g, gw_dtype dtype, void *out, int64_t n) {
     uint64_t first = take_blocks(g, dtype, n);
     switch (dtype) {
-    case GW_F32: draw_singles(loops_get()->uniform, g->key, first, out, n); return;
-    case GW_F64: draw_doubles(uniform_pair, g->key, first, out, n); return;
-    default: draw_uniform_halves(g->key, first, dtype, out, n);
+    case GW_F32: draw_singles(f, g->key, first, out, n); return;
+    case GW_F64: draw_doubles(pair, g->key, first, out, n); return;
+    default: draw_halves(f, g->key, first, dtype, out, n);
     }
 }
 
+void draw_uniform(generator *g, gw_dtype dtype, void *out, int64_t n) {
+    draw(loops_get()->uniform, uniform_pair, g, dtype, out, n);
+}
+
 void draw_normal(generator *g, gw_dtype dtype, void *out, int64_t n) {
-    uint64_t first = take_blocks(g, dtype, n);
-    switch (dtype) {
-    case GW_F32: draw_singles(loops_get()->normal, g->key, first, out, n); return;
-    case GW_F64: draw_doubles(normal_pair_of, g->key, first, out, n); return;
-    default: draw_halves(loops_get()->normal, g->key, first, dtype, out, n);
-    }
+    draw(loops_get()->normal, normal_pair_of, g, dtype, out, n);
 }
 
 // ---- Integers -----------------------------------------------------------------------------------

@@ -30,16 +30,13 @@ LANES_INLINE ELEMENT NAMED(extreme)(const ELEMENT *x, int64_t n, bool largest) {
     return best;
 }
 
-static void NAMED(max_rows)(const void *values, int64_t rows, int64_t n, void *extremes) {
+// |largest| is a constant of each loop.
+static void NAMED(extreme_rows)(const void *values, int64_t rows, int64_t n, bool largest,
+                                void *extremes) {
     const ELEMENT *x = values;
     ELEMENT *out = extremes;
-    for (int64_t r = 0; r < rows; r++) out[r] = NAMED(extreme)(x + r * n, n, true);
-}
-
-static void NAMED(min_rows)(const void *values, int64_t rows, int64_t n, void *extremes) {
-    const ELEMENT *x = values;
-    ELEMENT *out = extremes;
-    for (int64_t r = 0; r < rows; r++) out[r] = NAMED(extreme)(x + r * n, n, false);
+    for (int64_t r = 0; r < rows; r++, x += n)
+        out[r] = largest ? NAMED(extreme)(x, n, true) : NAMED(extreme)(x, n, false);
 }
 
 // Down |n| > 0 rows, with the best so far of each column in |out|.
@@ -53,21 +50,15 @@ LANES_INLINE void NAMED(extremes_down)(const ELEMENT *x, int64_t n, int64_t inne
     }
 }
 
-static void NAMED(max_columns)(const void *values, int64_t outer, int64_t n, int64_t inner,
-                               void *extremes) {
+static void NAMED(extreme_columns)(const void *values, int64_t outer, int64_t n, int64_t inner,
+                                   bool largest, void *extremes) {
     const ELEMENT *x = values;
     ELEMENT *out = extremes;
-    for (int64_t o = 0; o < outer; o++) {
-        NAMED(extremes_down)(x + o * n * inner, n, inner, true, out + o * inner);
-    }
-}
-
-static void NAMED(min_columns)(const void *values, int64_t outer, int64_t n, int64_t inner,
-                               void *extremes) {
-    const ELEMENT *x = values;
-    ELEMENT *out = extremes;
-    for (int64_t o = 0; o < outer; o++) {
-        NAMED(extremes_down)(x + o * n * inner, n, inner, false, out + o * inner);
+    for (int64_t o = 0; o < outer; o++, x += n * inner, out += inner) {
+        if (largest)
+            NAMED(extremes_down)(x, n, inner, true, out);
+        else
+            NAMED(extremes_down)(x, n, inner, false, out);
     }
 }
 

@@ -21,23 +21,22 @@ typedef enum kernel_type { KERNEL_F32, KERNEL_F64, KERNEL_I64, KERNEL_TYPE_COUNT
 
 typedef struct kernels {
     const char *name;
+    const struct loops *loops;  // for the same CPU
 
     // c = a b, or c += a b. See blas_multiply.
     void (*multiply[KERNEL_TYPE_COUNT])(int64_t m, int64_t n, int64_t k, matrix a, matrix b,
                                         void *c, int64_t c_stride, bool add);
 
-    // out[r] = sum, maximum or minimum of row r. Extremes need n > 0 and are NaN if one number is.
+    // out[r] = sum of row r, or its largest or smallest number. Extremes need n > 0 and are NaN if one number is.
     void (*sum_rows[KERNEL_TYPE_COUNT])(const void *x, int64_t rows, int64_t n, void *out);
-    void (*max_rows[KERNEL_TYPE_COUNT])(const void *x, int64_t rows, int64_t n, void *out);
-    void (*min_rows[KERNEL_TYPE_COUNT])(const void *x, int64_t rows, int64_t n, void *out);
+    void (*extreme_rows[KERNEL_TYPE_COUNT])(const void *x, int64_t rows, int64_t n, bool largest,
+                                            void *out);
 
     // out[o, i] = the same over j of x[o, j, i]. x: outer n inner.
     void (*sum_columns[KERNEL_TYPE_COUNT])(const void *x, int64_t outer, int64_t n, int64_t inner,
                                            void *out);
-    void (*max_columns[KERNEL_TYPE_COUNT])(const void *x, int64_t outer, int64_t n, int64_t inner,
-                                           void *out);
-    void (*min_columns[KERNEL_TYPE_COUNT])(const void *x, int64_t outer, int64_t n, int64_t inner,
-                                           void *out);
+    void (*extreme_columns[KERNEL_TYPE_COUNT])(const void *x, int64_t outer, int64_t n,
+                                               int64_t inner, bool largest, void *out);
 
     // For floats only.
     void (*moments[2])(const void *x, int64_t n, moments *out);

@@ -1,8 +1,9 @@
-// The kernels for CPUs with AVX2.
+// The kernels and loops for CPUs with AVX2.
 #define LANES_BYTES 32
 #include "base/random.h"
 #include "tensor/kernels/kernels.h"
 #include "tensor/kernels/kernels_lanes.h"
+#include "tensor/kernels/loops.h"
 #include "tensor/dtype.h"
 
 #include <math.h>
@@ -14,6 +15,7 @@
 #endif
 
 #define KERNELS kernels_avx2
+#define LOOPS loops_avx2
 #define KERNELS_NAME "avx2"
 #include "tensor/kernels/kernels_body.h"
 

@@ -1,8 +1,9 @@
-// The kernels for CPUs with AVX-512 F, DQ, BW and VL.
+// The kernels and loops for CPUs with AVX-512 F, DQ, BW and VL.
 #define LANES_BYTES 64
 #include "base/random.h"
 #include "tensor/kernels/kernels.h"
 #include "tensor/kernels/kernels_lanes.h"
+#include "tensor/kernels/loops.h"
 #include "tensor/dtype.h"
 
 #include <math.h>
@@ -15,6 +16,7 @@
 #endif
 
 #define KERNELS kernels_avx512
+#define LOOPS loops_avx512
 #define KERNELS_NAME "avx512"
 #include "tensor/kernels/kernels_body.h"
 

@@ -1,9 +1,10 @@
-// All kernels, for the CPU that the including file compiles for. Defines |KERNELS|, a
-// table named KERNELS_NAME. LANES_BYTES is the width of the CPU's vectors.
+// All kernels and loops, for the CPU that the including file compiles for. Defines |KERNELS|, a
+// table named KERNELS_NAME, and |LOOPS|. LANES_BYTES is the width of the CPU's vectors.
 #include "tensor/kernels/kernels.h"
 #include "base/random.h"
 #include "tensor/kernels/kernels_lanes.h"
-#include "tensor/kernels/loops_math.h"
+#include "tensor/kernels/loops.h"
+#include "tensor/kernels/loops_body.h"
 
 // Note [Summing by halves]
 //
@@ -214,13 +215,12 @@ static void draw_mask(const uint32_t *restrict words, const uint64_t limit, int6
 
 const kernels KERNELS = {
     .name = KERNELS_NAME,
+    .loops = &LOOPS,
     .multiply = BY_TYPE(multiply),
     .sum_rows = BY_TYPE(sum_rows),
     .sum_columns = BY_TYPE(sum_columns),
-    .max_rows = BY_TYPE(max_rows),
-    .min_rows = BY_TYPE(min_rows),
-    .max_columns = BY_TYPE(max_columns),
-    .min_columns = BY_TYPE(min_columns),
+    .extreme_rows = BY_TYPE(extreme_rows),
+    .extreme_columns = BY_TYPE(extreme_columns),
     .moments = BY_FLOAT(moments),
     .softmax_rows = BY_FLOAT(softmax_rows),
     .log_softmax_rows = BY_FLOAT(log_softmax_rows),

@@ -42,16 +42,16 @@ static void sum_columns(const kernels *k, arrays *x, kernel_type t, int64_t rows
     k->sum_columns[t](x->a, 1, rows, n, x->out);
 }
 static void max_rows(const kernels *k, arrays *x, kernel_type t, int64_t rows, int64_t n) {
-    k->max_rows[t](x->a, rows, n, x->out);
+    k->extreme_rows[t](x->a, rows, n, true, x->out);
 }
 static void min_rows(const kernels *k, arrays *x, kernel_type t, int64_t rows, int64_t n) {
-    k->min_rows[t](x->a, rows, n, x->out);
+    k->extreme_rows[t](x->a, rows, n, false, x->out);
 }
 static void max_columns(const kernels *k, arrays *x, kernel_type t, int64_t rows, int64_t n) {
-    k->max_columns[t](x->a, 1, rows, n, x->out);
+    k->extreme_columns[t](x->a, 1, rows, n, true, x->out);
 }
 static void min_columns(const kernels *k, arrays *x, kernel_type t, int64_t rows, int64_t n) {
-    k->min_columns[t](x->a, 1, rows, n, x->out);
+    k->extreme_columns[t](x->a, 1, rows, n, false, x->out);
 }
 static void find_moments(const kernels *k, arrays *x, kernel_type t, int64_t rows, int64_t n) {
     k->moments[t](x->a, rows * n, (moments *)x->out);

@@ -6,6 +6,7 @@
 #define TENSOR_KERNELS_LOOPS_H
 
 #include "tensor/kernels/elementwise.h"
+#include "tensor/kernels/kernels.h"
 
 typedef enum loop {
     // Two operands.
@@ -95,7 +96,9 @@ typedef struct loops {
 extern const loops loops_any, loops_avx2, loops_avx512;
 
 // The loops for this CPU.
-const loops *loops_get(void);
+static inline const loops *loops_get(void) {
+    return kernels_get()->loops;
+}
 
 static inline ew_kernel *loop_for(loop l, gw_dtype as) {
     return ew_pick(&loops_get()->at[l], as);

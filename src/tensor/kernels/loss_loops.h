@@ -1,72 +1,51 @@
 // Losses of numbers, and masks over them, for one type of number. Included once for each, with
 // ELEMENT and NAMED(name) defined; undefines them.
 
-static void NAMED(mse)(const void *values, const void *targets, int64_t n, double beta,
-                       void *losses) {
-    const ELEMENT *x = values, *target = targets;
-    ELEMENT *restrict out = losses;
-    (void)beta;
-    for (int64_t i = 0; i < n; i++) {
-        ELEMENT apart = x[i] - target[i];
-        out[i] = apart * apart;
+// The loss of each number, with x, t and beta in the statements that set |loss|.
+#define LOSS(name, ...)                                                                            \
+    static void NAMED(name)(const void *values, const void *targets, int64_t n, double parameter,  \
+                            void *losses) {                                                        \
+        const ELEMENT *numbers = values, *others = targets, beta = (ELEMENT)parameter;             \
+        ELEMENT *restrict out = losses;                                                            \
+        (void)beta;                                                                                \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            ELEMENT x = numbers[i], t = others[i], loss;                                           \
+            __VA_ARGS__                                                                            \
+            out[i] = loss;                                                                         \
+        }                                                                                          \
     }
-}
+
+LOSS(mse, {
+    ELEMENT apart = x - t;
+    loss = apart * apart;
+})
 
 // -t ln sigmoid(x) - (1 - t) ln(1 - sigmoid(x)), so that e^x never overflows, and an infinite x has
 // an infinite loss.
-static void NAMED(bce)(const void *values, const void *targets, int64_t n, double beta,
-                       void *losses) {
-    const ELEMENT *x = values, *target = targets;
-    ELEMENT *restrict out = losses;
-    (void)beta;
-    for (int64_t i = 0; i < n; i++) {
-        ELEMENT one = x[i] > 0 ? 1 : 0, size = x[i] > 0 ? x[i] : -x[i];
-        out[i] = x[i] * (one - target[i]) + NAMED(log1p)(NAMED(exp)(-size));
-    }
-}
+LOSS(bce, {
+    ELEMENT one = x > 0 ? 1 : 0, size = x > 0 ? x : -x;
+    loss = x * (one - t) + NAMED(log1p)(NAMED(exp)(-size));
+})
 
 // A parabola below beta, a line above.
-static void NAMED(smooth_l1)(const void *values, const void *targets, int64_t n, double beta,
-                             void *losses) {
-    const ELEMENT *x = values, *target = targets;
-    ELEMENT *restrict out = losses, b = (ELEMENT)beta, half = (ELEMENT)0.5;
-    for (int64_t i = 0; i < n; i++) {
-        ELEMENT apart = x[i] - target[i], size = apart > 0 ? apart : -apart;
-        out[i] = size < b ? half * size * size / b : size - half * b;
-    }
-}
+LOSS(smooth_l1, {
+    ELEMENT apart = x - t, size = apart > 0 ? apart : -apart, half = (ELEMENT)0.5;
+    loss = size < beta ? half * size * size / beta : size - half * beta;
+})
 
-static void NAMED(l1)(const void *values, const void *targets, int64_t n, double beta,
-                      void *losses) {
-    const ELEMENT *x = values, *target = targets;
-    ELEMENT *restrict out = losses;
-    (void)beta;
-    for (int64_t i = 0; i < n; i++) {
-        ELEMENT apart = x[i] - target[i];
-        out[i] = apart > 0 ? apart : -apart;
-    }
-}
+LOSS(l1, {
+    ELEMENT apart = x - t;
+    loss = apart > 0 ? apart : -apart;
+})
 
 // t (ln t - x), and 0 of nothing.
-static void NAMED(kl_div)(const void *values, const void *targets, int64_t n, double beta,
-                          void *losses) {
-    const ELEMENT *x = values, *target = targets;
-    ELEMENT *restrict out = losses;
-    (void)beta;
-    for (int64_t i = 0; i < n; i++) {
-        ELEMENT own = target[i] == 0 ? 0 : target[i] * (ELEMENT)log((double)target[i]);
-        out[i] = own - target[i] * x[i];
-    }
-}
+LOSS(kl_div, {
+    ELEMENT own = t == 0 ? 0 : t * (ELEMENT)log((double)t);
+    loss = own - t * x;
+})
 
 // The same, given ln t.
-static void NAMED(kl_div_log)(const void *values, const void *targets, int64_t n, double beta,
-                              void *losses) {
-    const ELEMENT *x = values, *target = targets;
-    ELEMENT *restrict out = losses;
-    (void)beta;
-    for (int64_t i = 0; i < n; i++) out[i] = NAMED(exp)(target[i]) * (target[i] - x[i]);
-}
+LOSS(kl_div_log, loss = NAMED(exp)(t) * (t - x);)
 
 // NaN and infinity times 0 stay NaN and infinity, as in PyTorch.
 static void NAMED(apply_mask)(const void *values, const uint8_t *mask, double scale, int64_t n,
@@ -76,5 +55,6 @@ static void NAMED(apply_mask)(const void *values, const uint8_t *mask, double sc
     for (int64_t i = 0; i < n; i++) out[i] = x[i] * ((ELEMENT)mask[i] * factor);
 }
 
+#undef LOSS
 #undef ELEMENT
 #undef NAMED

@@ -6,16 +6,7 @@
 
 // ---- Arguments ----------------------------------------------------------------------------------
 static bool check_shape(op_call *c, const char *name, int i, int dims, const int64_t *sizes) {
-    const gw_tensor *x = i < 0 ? NULL : arg_tensor(c->args, i);
-    const gw_tensor *first = arg_tensor(c->args, 0);
-    if (!x) return true;
-    if (x->dtype == first->dtype && x->dims == dims &&
-        memcmp(x->sizes, sizes, (size_t)dims * sizeof *sizes) == 0)
-        return true;
-    op_fail(c, GW_INVALID, "%s is %s of %s, but must be %s of %s", name, shape_text(x).text,
-            gw_dtype_name((gw_dtype)x->dtype), shape_text_of(dims, sizes).text,
-            gw_dtype_name((gw_dtype)first->dtype));
-    return false;
+    return i < 0 || op_check_parameter(c, name, i, dims, sizes);
 }
 
 static bool check_lengths(op_call *c, const recurrent_form *f, int64_t batch) {
@@ -269,12 +260,8 @@ void recurrent_give(op_grad *g, const recurrent *r, const void *d_rows, int64_t 
     give_biases(g, r, d_rows, width, ih, ih_count, hh);
 }
 
-gw_value recurrent_optional(gw_tensor *x) {
-    return x ? gw_value_of(x) : gw_none();
-}
-
 // Where a gate is a function of the sum of both products, so is the bias.
 gw_value recurrent_bias(gw_scope *s, gw_recurrent_weights w) {
-    if (!w.bias_ih || !w.bias_hh) return recurrent_optional(w.bias_ih ? w.bias_ih : w.bias_hh);
+    if (!w.bias_ih || !w.bias_hh) return value_of_optional(w.bias_ih ? w.bias_ih : w.bias_hh);
     return gw_value_of(gw_add(s, w.bias_ih, w.bias_hh));
 }

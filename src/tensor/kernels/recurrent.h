@@ -86,7 +86,6 @@ void recurrent_give(op_grad *g, const recurrent *r, const void *d_rows, int64_t 
 // failed.
 void *recurrent_gradient(op_grad *g, int i);
 
-gw_value recurrent_optional(gw_tensor *x);
 gw_value recurrent_bias(gw_scope *s, gw_recurrent_weights w);  // the sum of both
 
 #endif

@@ -64,11 +64,7 @@ bool window_count(op_call *c, int dims, bool ceil, window *w) {
 // ---- Pools --------------------------------------------------------------------------------------
 bool window_pooled(op_call *c, int dims, window *w) {
     const gw_tensor *x = arg_tensor(c->args, 0);
-    if (!dtype_is_float((gw_dtype)x->dtype)) {
-        op_fail(c, GW_INVALID, "%s is not a float dtype, but must be one; gw_to_dtype converts it",
-                gw_dtype_name(x->dtype));
-        return false;
-    }
+    if (!op_check_float(c, (gw_dtype)x->dtype)) return false;
     if (x->dims != dims + 1 && x->dims != dims + 2) {
         op_fail(c, GW_INVALID, "input %s has %d dimensions, but must have %d or %d",
                 shape_text(x).text, x->dims, dims + 1, dims + 2);

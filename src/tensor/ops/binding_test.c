@@ -3,8 +3,8 @@
 #include <gradwire/binding.h>
 
 #include "base/mem.h"
-#include "tensor/ops/op_expect.h"
-#include "tensor/ops/op_sample.h"
+#include "testing/op_expect.h"
+#include "testing/samples.h"
 
 #include <pthread.h>
 
@@ -72,7 +72,7 @@ static void it_calls_every_operator_by_its_row(void **state) {
                          .seed = 5,
                          .run = call_by_name };
         testing_note("gw.%s", p.op->name);
-        p.op->samples(&p);
+        samples_make(&p);
         assert_true(p.call_count > 0);
         gw_scope_close_up(p.scope);
     }

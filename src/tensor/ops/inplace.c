@@ -57,10 +57,6 @@ static bool may_record(gw_scope *s, const char *name, const gw_tensor *x, const 
     return false;
 }
 
-static bool has_shape_of(const gw_tensor *x, const gw_tensor *y) {
-    return x->dims == y->dims && memcmp(x->sizes, y->sizes, x->dims * sizeof *x->sizes) == 0;
-}
-
 // Bools go into anything, integers into integers and floats, floats into floats.
 static bool converts(gw_dtype from, gw_dtype to) {
     return from == GW_BOOL8 || (to != GW_BOOL8 && (dtype_is_float(to) || !dtype_is_float(from)));
@@ -68,7 +64,7 @@ static bool converts(gw_dtype from, gw_dtype to) {
 
 static bool fits(gw_scope *s, const char *name, const gw_tensor *x, const gw_tensor *result) {
     gw_dtype from = (gw_dtype)result->dtype, to = (gw_dtype)x->dtype;
-    if (!has_shape_of(x, result))
+    if (!tensor_has_shape_of(x, result))
         scope_fail(s, GW_INVALID, "gw.%s: a result of %s cannot be written into a target of %s",
                    name, shape_text(result).text, shape_text(x).text);
     else if (!converts(from, to))
@@ -173,8 +169,7 @@ static gw_tensor *copy_plain(gw_scope *s, gw_tensor *x, gw_tensor *source) {
 
 // Where one of them is not on the CPU: broadcast and converted there, then moved.
 static gw_tensor *copy_across(gw_scope *s, gw_tensor *x, gw_tensor *source) {
-    gw_scope *t = gw_scope_open(s);
-    t->grad_enabled = false;
+    gw_scope *t = scope_open_unrecorded(s);
     gw_tensor *here = tensor_to_device(t, source, GW_CPU);
     gw_tensor *fits = tensor_new(t, (gw_dtype)x->dtype, x->dims, x->sizes);
     if (fits && gw_ok(t)) {

@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 // ---- Values -------------------------------------------------------------------------------------
 static void it_gives_the_result_of_the_operator(void **state) {

@@ -39,8 +39,7 @@ gw_tensor *(gw_random_)(gw_scope *s, gw_tensor *x, int64_t from, int64_t to) {
 static gw_tensor *put_scaled(gw_scope *s, const char *name, gw_tensor *x, gw_tensor *drawn,
                              double scale, double shift) {
     if (s->error) return drawn;
-    gw_scope *t = gw_scope_open(s);
-    t->grad_enabled = false;
+    gw_scope *t = scope_open_unrecorded(s);
     gw_tensor *result = gw_add_(t, gw_mul_(t, drawn, scale), shift);
     gw_scope_close_up(t);
     return result == drawn ? inplace_put(s, name, x, drawn) : tensor_poison_of(s);

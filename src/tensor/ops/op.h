@@ -21,7 +21,6 @@ enum {
 
 typedef struct op_call op_call;
 typedef struct op_grad op_grad;
-struct op_sampler;  // tests: makes inputs for the battery
 
 // Casts of gw_autocast for the tensors of an operator (gradwire/amp.h).
 typedef enum op_cast {
@@ -53,13 +52,13 @@ typedef struct op {
     uint32_t
         saves;  // read by |grad|: OP_SAVE_ARG(0) | OP_SAVE_OUT(0); shapes and numbers are always saved
 
+    // For functions that several rows have: which of these rows it is, often a loop of kernels/loops.h; and the loop
+    // of its derivative.
+    int variant, slope;
+
     // Makes the one output instead of |infer| and |compute| when an argument is sparse by rows;
     // nothing is recorded. NULL: no argument may be.
     void (*rows)(op_call *c);
-
-    // Calls the sampler once per interesting set of arguments (small, empty, broadcast, ...). Every
-    // row has one.
-    void (*samples)(struct op_sampler *p);
 } op;
 
 #define OP_SAVE_ARG(i) (1u << (i))
@@ -144,6 +143,11 @@ static inline bool arg_bool(const gw_value *args, int i) {
 static inline bool arg_is_none(const gw_value *args, int i) {
     return args[i].kind == GW_NONE;
 }
+// The dimension in argument |i|, which op_dim has checked, of |x|; -1 of a scalar, which is a row of one.
+static inline int arg_dim(const gw_value *args, int i, const gw_tensor *x) {
+    int64_t dim = arg_int(args, i);
+    return x->dims == 0 ? -1 : (int)(dim < 0 ? dim + x->dims : dim);
+}
 gw_dtype arg_dtype(const gw_value *args, int i);
 int arg_ints(const gw_value *args, int i, int64_t out[GW_DIMS_MAX]);  // returns the count
 
@@ -154,10 +158,20 @@ void op_fail(op_call *c, gw_status status, const char *format, ...) GW_PRINTF(3,
 
 // Make the next output, on the call's device. NULL with c->scope failed.
 gw_tensor *op_output(op_call *c, gw_dtype dtype, int dims, const int64_t *sizes);
+gw_tensor *op_output_like(op_call *c, const gw_tensor *x);  // of its dtype and shape
 gw_tensor *op_output_of(op_call *c, gw_tensor *x);  // takes the count on |x|, which may be NULL
+void op_infer_first(op_call *c);                    // the output, like argument 0
+void op_infer_second(op_call *c);                   // like argument 1
 bool op_output_room(op_call *c, int64_t count);     // for more outputs than OP_OUTPUTS_MAX
 gw_tensor *op_output_view(op_call *c, const gw_tensor *base, int dims, const int64_t *sizes,
                           const int64_t *strides, int64_t offset);
+
+// Whether |dtype| is one of floats; or is not bool. Fail if not.
+bool op_check_float(op_call *c, gw_dtype dtype);
+bool op_check_number(op_call *c, gw_dtype dtype);
+
+// Whether argument |i| has these sizes and the dtype of argument 0, if there is one. Fails with its |name| if not.
+bool op_check_parameter(op_call *c, const char *name, int i, int dims, const int64_t *sizes);
 
 // A dimension counted from the end if negative. Fails with "dimension 3 of 2x4" when there is none
 // such; a scalar has one for this purpose, as in PyTorch. Returns it, or -1 with the scope failed.
@@ -184,6 +198,10 @@ gw_tensor *grad_wide_tensor(gw_scope *s, gw_tensor *x);
 // takes both.
 static inline gw_value value_of_ints(gw_shape shape) {
     return gw_value_of_bytes(shape.sizes, (size_t)shape.count * sizeof(int64_t));
+}
+
+static inline gw_value value_of_optional(gw_tensor *x) {
+    return x ? gw_value_of_tensor(x) : gw_none();
 }
 
 // Records operators for backward. Every tensor that needs a gradient has a pointer to it,

@@ -3,7 +3,6 @@
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include "tensor/kernels/window.h"
 #include <gradwire/ops.h>
@@ -15,14 +14,10 @@ typedef struct average {
     int64_t divisor;  // 0: the size of the window
 } average;
 
-static int plane_dims(const op_call *c, bool is_adaptive) {
-    const char *name = c->op->name + (is_adaptive ? sizeof "adaptive_" - 1 : 0);
-    return name[sizeof "avg_pool" - 1] - '0';
-}
-
+// The variant of a row is how many dimensions its windows have.
 static bool read_average(op_call *c, average *a) {
     *a = (average){ .window.dilation = { 1, 1 } };
-    int dims = plane_dims(c, false);
+    int dims = c->op->variant;
     bool ceil = arg_bool(c->args, 4);
     a->exclude_padding = !arg_bool(c->args, 5);
     if (!arg_is_none(c->args, 6)) {
@@ -37,7 +32,7 @@ static bool read_average(op_call *c, average *a) {
 
 static bool read_adaptive(op_call *c, average *a) {
     *a = (average){ .is_adaptive = true };
-    int dims = plane_dims(c, true);
+    int dims = c->op->variant;
     return window_pooled(c, dims, &a->window) &&
            window_read(c, 1, "size", dims, 1, 1, 1, a->window.out);
 }
@@ -51,7 +46,7 @@ static void infer(op_call *c) {
     if (!read_args(c, &a)) return;
     const gw_tensor *x = arg_tensor(c->args, 0);
     int64_t sizes[4];
-    int dims = window_output_sizes(x, plane_dims(c, a.is_adaptive), &a.window, sizes);
+    int dims = window_output_sizes(x, c->op->variant, &a.window, sizes);
     op_output(c, (gw_dtype)x->dtype, dims, sizes);
 }
 
@@ -148,11 +143,6 @@ static void compute(op_call *c) {
 
 // ---- The way back -------------------------------------------------------------------------------
 // The forward's arguments and the gradient behind them. Not in the table.
-static void infer_back(op_call *c) {
-    const gw_tensor *x = arg_tensor(c->args, 0);
-    op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
-}
-
 static void compute_back(op_call *c) {
     average a;
     const gw_tensor *dx = c->outputs[0];
@@ -184,41 +174,13 @@ static void grad(op_grad *g, const op *back) {
     if (g->wanted[0]) g->d_inputs[0] = op_run(g->scope, back, args, g->arg_count + 1, NULL);
 }
 
-// ---- Rows ---------------------------------------------------------------------------------------
-static void samples_avg_pool1d(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 7), sample_ints(2));
-    sample_call(p, sample_real(p, -2, 2, 3, 8), sample_ints(3), sample_ints(2), sample_ints(1),
-                gw_value_of_bool(true), gw_value_of_bool(false));
-    sample_call(p, sample_real(p, -2, 2, 0, 3, 7), sample_ints(2));
-}
-
-static void samples_avg_pool2d(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 2, 2, 4, 5), sample_ints(2));
-    sample_call(p, sample_real(p, -2, 2, 2, 5, 6), sample_ints(3, 2), sample_ints(2, 1),
-                sample_ints(1, 1), gw_value_of_bool(true), gw_value_of_bool(true));
-    sample_call(p, sample_real(p, -2, 2, 1, 2, 4, 4), sample_ints(3), sample_ints(2),
-                sample_ints(1), gw_value_of_bool(true), gw_value_of_bool(false), gw_value_of(5));
-    sample_call(p, sample_real(p, -2, 2, 2, 0, 4, 4), sample_ints(2));
-}
-
-static void samples_adaptive_avg_pool1d(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 7), sample_ints(1));
-    sample_call(p, sample_real(p, -2, 2, 3, 7), sample_ints(3));
-    sample_call(p, sample_real(p, -2, 2, 1, 2, 2), sample_ints(5));
-}
-
-static void samples_adaptive_avg_pool2d(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 4, 5), sample_ints(1));
-    sample_call(p, sample_real(p, -2, 2, 2, 5, 7), sample_ints(2, 3));
-    sample_call(p, sample_real(p, -2, 2, 0, 2, 5, 7), sample_ints(1, 7));
-}
-
-#define ROW(row, arguments)                                                                        \
+#define ROW(row, dims, arguments)                                                                  \
     static const op op_##row##_backward = {                                                        \
         .name = #row "_backward",                                                                  \
         .params = arguments " d:tensor",                                                           \
-        .infer = infer_back,                                                                       \
+        .infer = op_infer_first,                                                                   \
         .compute = compute_back,                                                                   \
+        .variant = dims,                                                                           \
     };                                                                                             \
     static void grad_##row(op_grad *g) {                                                           \
         grad(g, &op_##row##_backward);                                                             \
@@ -228,17 +190,17 @@ static void samples_adaptive_avg_pool2d(op_sampler *p) {
         .params = arguments,                                                                       \
         .infer = infer,                                                                            \
         .compute = compute,                                                                        \
+        .variant = dims,                                                                           \
         .grad = grad_##row,                                                                        \
-        .samples = samples_##row,                                                                  \
     };
 #define AVERAGE_PARAMS                                                                             \
     "x:tensor kernel:ints stride:ints? padding:ints? ceil_mode:bool?=false "                       \
     "count_include_pad:bool?=true "                                                                \
     "divisor:int?"
-ROW(avg_pool1d, AVERAGE_PARAMS)
-ROW(avg_pool2d, AVERAGE_PARAMS)
-ROW(adaptive_avg_pool1d, "x:tensor size:ints")
-ROW(adaptive_avg_pool2d, "x:tensor size:ints")
+ROW(avg_pool1d, 1, AVERAGE_PARAMS)
+ROW(avg_pool2d, 2, AVERAGE_PARAMS)
+ROW(adaptive_avg_pool1d, 1, "x:tensor size:ints")
+ROW(adaptive_avg_pool2d, 2, "x:tensor size:ints")
 
 static gw_tensor *run(gw_scope *s, const op *o, int dims, gw_tensor *x, gw_pool_options options) {
     gw_value args[] = {

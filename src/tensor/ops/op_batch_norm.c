@@ -5,22 +5,12 @@
 #include "tensor/kernels/channels.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
-#include <gradwire/autograd.h>
 #include <gradwire/ops.h>
 
 #include <math.h>
 
 enum { ARG_X, ARG_WEIGHT, ARG_BIAS, ARG_MEAN, ARG_VARIANCE, ARG_TRAINING, ARG_EPS };
-
-static double eps_of(const gw_value *args, int i) {
-    return arg_number(args, i);
-}
-
-static bool is_training(const gw_value *args, int i) {
-    return arg_bool(args, i);
-}
 
 // ---- Forward ------------------------------------------------------------------------------------
 static bool check_parameter(op_call *c, int i, const char *name) {
@@ -38,11 +28,7 @@ static bool check_parameter(op_call *c, int i, const char *name) {
 // The second output is the means and variances that are used, for the derivative.
 static void infer(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, ARG_X);
-    if (!dtype_is_float((gw_dtype)x->dtype)) {
-        op_fail(c, GW_INVALID, "%s is not a float dtype, but must be one; gw_to_dtype converts it",
-                gw_dtype_name((gw_dtype)x->dtype));
-        return;
-    }
+    if (!op_check_float(c, (gw_dtype)x->dtype)) return;
     if (x->dims < 2) {
         op_fail(c, GW_INVALID, "input %s has no channels: it must be N C or N C ...",
                 shape_text(x).text);
@@ -52,7 +38,7 @@ static void infer(op_call *c) {
         !check_parameter(c, ARG_MEAN, "running_mean") ||
         !check_parameter(c, ARG_VARIANCE, "running_var"))
         return;
-    bool training = is_training(c->args, ARG_TRAINING);
+    bool training = arg_bool(c->args, ARG_TRAINING);
     if (training && x->numel == x->sizes[1]) {
         op_fail(c, GW_INVALID,
                 "%s has only one number for each channel: training must have more to compute a "
@@ -61,7 +47,7 @@ static void infer(op_call *c) {
     } else if (!training &&
                (!arg_tensor(c->args, ARG_MEAN) || !arg_tensor(c->args, ARG_VARIANCE))) {
         op_fail(c, GW_INVALID, "without .training running_mean and running_var must be given");
-    } else if (op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes)) {
+    } else if (op_output_like(c, x)) {
         int64_t sizes[] = { 2, x->sizes[1] };
         op_output(c, dtype_compute((gw_dtype)x->dtype), 2, sizes);
     }
@@ -122,7 +108,7 @@ static void compute(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, ARG_X);
     channels ch = channels_of(x);
     void *stats = (void *)tensor_bytes(c->outputs[1]);
-    bool training = is_training(c->args, ARG_TRAINING);
+    bool training = arg_bool(c->args, ARG_TRAINING);
     if (ch.count > 0 && !training && !take_given(c, &ch, stats)) return;
     if (x->numel == 0) {
         if (training) memset(stats, 0, (size_t)c->outputs[1]->numel * gw_dtype_size(ch.type));
@@ -135,8 +121,8 @@ static void compute(op_call *c) {
         dense_open_optional(c, arg_tensor(c->args, ARG_BIAS), ch.type, &bias) &&
         result_open_rows(c, 0, ch.last, ch.type, &out)) {
         if (training) measure(&ch, values.values, stats);
-        normalise(&ch, values.values, stats, weight.values, bias.values, eps_of(c->args, ARG_EPS),
-                  out.values);
+        normalise(&ch, values.values, stats, weight.values, bias.values,
+                  arg_number(c->args, ARG_EPS), out.values);
         result_close(&out);
     }
     dense_close(&bias);
@@ -150,8 +136,8 @@ static void grad(op_grad *g) {
                         g->args[ARG_X],
                         gw_value_of(g->outputs[1]),
                         g->args[ARG_WEIGHT],
-                        gw_value_of_bool(is_training(g->args, ARG_TRAINING)),
-                        gw_value_of(eps_of(g->args, ARG_EPS)) };
+                        gw_value_of_bool(arg_bool(g->args, ARG_TRAINING)),
+                        gw_value_of(arg_number(g->args, ARG_EPS)) };
     gw_tensor *parameters, *dx = op_run(g->scope, &op_batch_norm_back, args, 6, &parameters);
     if (g->wanted[0]) g->d_inputs[0] = dx;
     for (int i = 0; i < 2; i++) {
@@ -163,25 +149,6 @@ static void grad(op_grad *g) {
     }
 }
 
-// ---- The row ------------------------------------------------------------------------------------
-static void samples(op_sampler *p) {
-    gw_value yes = gw_value_of_bool(true), no = gw_value_of_bool(false);
-    sample_call(p, sample_real(p, -2, 2, 4, 3), sample_real(p, 0.5, 2, 3), sample_real(p, -1, 1, 3),
-                gw_none(), gw_none(), yes);
-    sample_call(p, sample_real(p, -2, 2, 2, 2, 4, 5), sample_real(p, 0.5, 2, 2), gw_none(),
-                gw_none(), gw_none(), yes, gw_value_of(1e-3));
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 4), gw_none(), sample_real(p, -1, 1, 3), gw_none(),
-                gw_none(), yes);
-    // Given statistics have no derivative, as in PyTorch; in f32 none is searched for.
-    sample_call(p, sample_real(p, -2, 2, 2, 2, 20), sample_real(p, 0.5, 2, 2),
-                sample_real(p, -1, 1, 2), sample_tensor(p, GW_F32, -1, 1, 2),
-                sample_tensor(p, GW_F32, 0.5, 2, 2), no);
-    sample_call(p, sample_real(p, -2, 2, 1, 3), gw_none(), gw_none(),
-                sample_tensor(p, GW_F32, -1, 1, 3), sample_tensor(p, GW_F32, 0.5, 2, 3));
-    sample_call(p, sample_real(p, -2, 2, 0, 3, 4), sample_real(p, 0.5, 2, 3),
-                sample_real(p, -1, 1, 3), gw_none(), gw_none(), yes);
-}
-
 const op op_batch_norm = {
     .name = "batch_norm",
     .params = "x:tensor weight:tensor? bias:tensor? running_mean:tensor? running_var:tensor? "
@@ -190,7 +157,6 @@ const op op_batch_norm = {
     .compute = compute,
     .grad = grad,
     .saves = OP_SAVE_ARG(ARG_X) | OP_SAVE_ARG(ARG_WEIGHT) | OP_SAVE_OUT(1),
-    .samples = samples,
 };
 
 // (1 - momentum) running + momentum value
@@ -201,8 +167,7 @@ static gw_tensor *followed(gw_scope *s, gw_tensor *running, gw_tensor *value, do
 
 // Moves the running statistics towards |stats|, those of |n| numbers.
 static void follow(gw_scope *s, gw_batch_norm_options options, gw_tensor *stats, double n) {
-    gw_scope *t = gw_scope_open(s);
-    t->grad_enabled = false;
+    gw_scope *t = scope_open_unrecorded(s);
     double momentum = options.momentum;
     gw_tensor *mean = followed(t, options.running_mean, gw_select(t, stats, 0, 0), momentum);
     // The one that is kept is without bias.
@@ -216,13 +181,11 @@ static void follow(gw_scope *s, gw_batch_norm_options options, gw_tensor *stats,
 gw_tensor *gw_batch_norm_with(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
                               gw_batch_norm_options options) {
     gw_tensor *mean = options.running_mean, *variance = options.running_var;
-    gw_value args[] = { gw_value_of(x),
-                        weight ? gw_value_of(weight) : gw_none(),
-                        bias ? gw_value_of(bias) : gw_none(),
-                        mean ? gw_value_of(mean) : gw_none(),
-                        variance ? gw_value_of(variance) : gw_none(),
-                        gw_value_of_bool(options.training),
-                        gw_value_of(options.eps) };
+    gw_value args[] = {
+        gw_value_of(x),          value_of_optional(weight),   value_of_optional(bias),
+        value_of_optional(mean), value_of_optional(variance), gw_value_of_bool(options.training),
+        gw_value_of(options.eps)
+    };
     gw_tensor *stats, *y = op_run(s, &op_batch_norm, args, 7, &stats);
     if (!gw_ok(s) || !options.training || y->numel == 0) return y;
     follow(s, options, stats, (double)y->numel / (double)y->sizes[1]);

@@ -13,8 +13,7 @@ enum { BACK_D, BACK_X, BACK_STATS, BACK_WEIGHT, BACK_TRAINING, BACK_EPS };
 static void infer_back(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, BACK_X);
     int64_t sizes[] = { 2, x->sizes[1] };
-    if (op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes))
-        op_output(c, (gw_dtype)x->dtype, 2, sizes);
+    if (op_output_like(c, x)) op_output(c, (gw_dtype)x->dtype, 2, sizes);
 }
 
 // One channel. With z the normalised x: dx = (d - mean of d - z mean of (d z)) * scale, without the

@@ -5,12 +5,6 @@
 #include <gradwire/ops.h>
 
 // ---- Shapes and dtypes; plan.ints[0] is the dtype of the kernel --------------------------------
-static void infer_arithmetic(op_call *c) {
-    gw_dtype dtype = operands_dtype(c, 0, 1);
-    c->plan.ints[0] = operands_work_dtype(c, dtype);
-    operands_output(c, dtype);
-}
-
 static bool is_bool(gw_value v) {
     return v.kind == GW_BOOL || (v.kind == GW_TENSOR && v.as.tensor->dtype == GW_BOOL8);
 }
@@ -20,7 +14,7 @@ static void infer_sub(op_call *c) {
         op_fail(c, GW_INVALID, "bools cannot be subtracted; gw_ne shows where two differ");
         return;
     }
-    infer_arithmetic(c);
+    operands_infer(c);
 }
 
 static void infer_div(op_call *c) {
@@ -43,46 +37,10 @@ static void infer_pow(op_call *c) {
                 (long long)power.as.integer);
         return;
     }
-    c->plan.ints[0] = operands_work_dtype(c, dtype);
-    operands_output(c, dtype);
+    operands_infer(c);
 }
 
 // ---- Kernels ------------------------------------------------------------------------------------
-static void run_loop(op_call *c, loop l, int in_count) {
-    gw_dtype as = (gw_dtype)c->plan.ints[0];
-    ew_call e;
-    e.out = c->outputs[0];
-    e.out_as = as;
-    e.in_count = in_count;
-    e.vectors = 0;
-    e.kernel = loop_for(l, as);
-    e.reals = NULL;
-    for (int i = 0; i < in_count; i++) operand_input_cast(&e.in[i], c, i, as);
-    elementwise_run(&e);
-}
-
-static void run(op_call *c, loop l) {
-    run_loop(c, l, 2);
-}
-
-static void compute_add(op_call *c) {
-    run(c, LOOP_ADD);
-}
-static void compute_sub(op_call *c) {
-    run(c, LOOP_SUB);
-}
-static void compute_mul(op_call *c) {
-    run(c, LOOP_MUL);
-}
-static void compute_div(op_call *c) {
-    run(c, LOOP_DIV);
-}
-static void compute_maximum(op_call *c) {
-    run(c, LOOP_MAXIMUM);
-}
-static void compute_minimum(op_call *c) {
-    run(c, LOOP_MINIMUM);
-}
 // Powers that are cheaper, and more exact, by other means.
 static loop loop_of_power(gw_dtype as, gw_value power) {
     if (power.kind == GW_TENSOR) return LOOP_POW;
@@ -95,45 +53,23 @@ static loop loop_of_power(gw_dtype as, gw_value power) {
 
 static void compute_pow(op_call *c) {
     loop l = loop_of_power((gw_dtype)c->plan.ints[0], c->args[1]);
-    run_loop(c, l, l == LOOP_POW ? 2 : 1);
-}
-
-// ---- Samples ------------------------------------------------------------------------------------
-static void samples_div(op_sampler *p) {
-    operand_samples(p, 0.5, 2);
-    sample_call(p, sample_tensor(p, GW_I64, -9, 9, 4), sample_tensor(p, GW_I64, 1, 9, 4));
-}
-
-static void samples_pow(op_sampler *p) {
-    operand_samples(p, 0.5, 2);
-    double powers[] = { -2, -1, -0.5, 0, 0.5, 1, 2, 3 };
-    for (size_t i = 0; i < sizeof powers / sizeof *powers; i++)
-        sample_call(p, sample_real(p, 0.5, 2, 3), gw_value_of(powers[i]));
-    sample_call(p, sample_tensor(p, GW_I32, -3, 3, 4), gw_value_of(3));
-    sample_call(p, sample_tensor(p, GW_I32, -3, 3, 4), sample_tensor(p, GW_I32, -3, 3, 4));
+    operands_run(c, l, l == LOOP_POW ? 2 : 1);
 }
 
 // ---- Rows ---------------------------------------------------------------------------------------
-#define ROW(verb, ...)                                                                             \
-    const op op_##verb = {                                                                         \
-        .name = #verb, .params = "a:operand b:operand", .compute = compute_##verb, __VA_ARGS__     \
-    };                                                                                             \
-    gw_tensor *gw_##verb##_with(gw_scope *s, gw_value a, gw_value b) {                             \
-        return op_run(s, &op_##verb, (const gw_value[]){ a, b }, 2, NULL);                         \
-    }
-
 enum { SAVE_BOTH = OP_SAVE_ARG(0) | OP_SAVE_ARG(1) };
 
-ROW(add, .infer = infer_arithmetic, .grad = grad_add, .rows = rows_add,
-    .samples = operand_samples_with_bools)
-ROW(sub, .infer = infer_sub, .grad = grad_sub, .samples = operand_samples_mixed)
-ROW(mul, .infer = infer_arithmetic, .grad = grad_mul, .saves = SAVE_BOTH, .rows = rows_scale,
-    .samples = operand_samples_with_bools)
-ROW(div, .infer = infer_div, .grad = grad_div, .saves = SAVE_BOTH, .rows = rows_scale,
-    .samples = samples_div)
-ROW(pow, .cast = OP_CAST_F32_FROM_F16, .infer = infer_pow, .grad = grad_pow,
-    .saves = SAVE_BOTH | OP_SAVE_OUT(0), .samples = samples_pow)
-ROW(maximum, .infer = infer_arithmetic, .grad = grad_maximum, .saves = SAVE_BOTH,
-    .samples = operand_samples_with_bools)
-ROW(minimum, .infer = infer_arithmetic, .grad = grad_minimum, .saves = SAVE_BOTH,
-    .samples = operand_samples_with_bools)
+OPERANDS_ROW(add, .infer = operands_infer, .compute = operands_compute, .variant = LOOP_ADD,
+             .grad = grad_add, .rows = rows_add)
+OPERANDS_ROW(sub, .infer = infer_sub, .compute = operands_compute, .variant = LOOP_SUB,
+             .grad = grad_sub)
+OPERANDS_ROW(mul, .infer = operands_infer, .compute = operands_compute, .variant = LOOP_MUL,
+             .grad = grad_mul, .saves = SAVE_BOTH, .rows = rows_scale)
+OPERANDS_ROW(div, .infer = infer_div, .compute = operands_compute, .variant = LOOP_DIV,
+             .grad = grad_div, .saves = SAVE_BOTH, .rows = rows_scale)
+OPERANDS_ROW(pow, .cast = OP_CAST_F32_FROM_F16, .infer = infer_pow, .compute = compute_pow,
+             .grad = grad_pow, .saves = SAVE_BOTH | OP_SAVE_OUT(0))
+OPERANDS_ROW(maximum, .infer = operands_infer, .compute = operands_compute, .variant = LOOP_MAXIMUM,
+             .grad = grad_maximum, .saves = SAVE_BOTH)
+OPERANDS_ROW(minimum, .infer = operands_infer, .compute = operands_compute, .variant = LOOP_MINIMUM,
+             .grad = grad_minimum, .saves = SAVE_BOTH)

@@ -1,8 +1,8 @@
 #include "base/mem.h"
 #include "tensor/dtype.h"
 #include "tensor/ops/op.h"
-#include "tensor/ops/op_sample.h"
-#include "tensor/ops/op_expect.h"
+#include "testing/samples.h"
+#include "testing/op_expect.h"
 #include "testing/testing.h"
 #include <gradwire/ops.h>
 

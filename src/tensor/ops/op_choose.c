@@ -4,57 +4,13 @@
 #include <gradwire/ops.h>
 
 // ---- Comparisons --------------------------------------------------------------------------------
-static void infer_comparison(op_call *c) {
-    c->plan.ints[0] = operands_work_dtype(c, operands_dtype(c, 0, 1));
-    operands_output(c, GW_BOOL8);
-}
-
-static void compare(op_call *c, loop l, int first) {
-    gw_dtype as = (gw_dtype)c->plan.ints[0];
-    ew_call e = {
-        .out = c->outputs[0],
-        .out_as = GW_BOOL8,
-        .in_count = 2,
-        .kernel = loop_for(l, as),
-    };
-    operand_input(&e.in[0], c, first, as);
-    operand_input(&e.in[1], c, 1 - first, as);
-    elementwise_run(&e);
-}
-
-static void compute_eq(op_call *c) {
-    compare(c, LOOP_EQ, 0);
-}
-static void compute_ne(op_call *c) {
-    compare(c, LOOP_NE, 0);
-}
-static void compute_lt(op_call *c) {
-    compare(c, LOOP_LT, 0);
-}
-static void compute_le(op_call *c) {
-    compare(c, LOOP_LE, 0);
-}
-static void compute_gt(op_call *c) {
-    compare(c, LOOP_LT, 1);
-}
-static void compute_ge(op_call *c) {
-    compare(c, LOOP_LE, 1);
-}
-
-#define ROW(verb, ...)                                                                             \
-    const op op_##verb = {                                                                         \
-        .name = #verb, .params = "a:operand b:operand", .compute = compute_##verb, __VA_ARGS__     \
-    };                                                                                             \
-    gw_tensor *gw_##verb##_with(gw_scope *s, gw_value a, gw_value b) {                             \
-        return op_run(s, &op_##verb, (const gw_value[]){ a, b }, 2, NULL);                         \
-    }
-
-ROW(eq, .infer = infer_comparison, .samples = operand_samples_with_bools)
-ROW(ne, .infer = infer_comparison, .samples = operand_samples_with_bools)
-ROW(lt, .infer = infer_comparison, .samples = operand_samples_with_bools)
-ROW(le, .infer = infer_comparison, .samples = operand_samples_with_bools)
-ROW(gt, .infer = infer_comparison, .samples = operand_samples_with_bools)
-ROW(ge, .infer = infer_comparison, .samples = operand_samples_with_bools)
+#define COMPARISON .infer = operands_infer_bool, .compute = operands_compute_bool
+OPERANDS_ROW(eq, COMPARISON, .variant = LOOP_EQ)
+OPERANDS_ROW(ne, COMPARISON, .variant = LOOP_NE)
+OPERANDS_ROW(lt, COMPARISON, .variant = LOOP_LT)
+OPERANDS_ROW(le, COMPARISON, .variant = LOOP_LE)
+OPERANDS_ROW(gt, COMPARISON, .variant = LOOP_LT | OPERANDS_SWAPPED)
+OPERANDS_ROW(ge, COMPARISON, .variant = LOOP_LE | OPERANDS_SWAPPED)
 
 // ---- where --------------------------------------------------------------------------------------
 static void infer_where(op_call *c) {
@@ -100,19 +56,6 @@ static void grad_where(op_grad *g) {
     operand_give(g, 2, d_where_false);
 }
 
-static void samples_where(op_sampler *p) {
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 3, 4), sample_real(p, -2, 2, 3, 4),
-                sample_real(p, -2, 2, 3, 4));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 4), sample_real(p, -2, 2, 3, 1),
-                gw_value_of(0.5));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 2, 1), gw_value_of(1),
-                sample_real(p, -2, 2, 3));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 3), gw_value_of(1), gw_value_of(2));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2), sample_real(p, -2, 2, 3),
-                sample_real(p, -2, 2, 3));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 0), sample_real(p, -2, 2, 0), gw_value_of(2));
-}
-
 const op op_where = {
     .name = "where",
     .params = "condition:tensor a:operand b:operand",
@@ -120,7 +63,6 @@ const op op_where = {
     .compute = compute_where,
     .grad = grad_where,
     .saves = OP_SAVE_ARG(0),
-    .samples = samples_where,
 };
 
 gw_tensor *gw_where_with(gw_scope *s, gw_tensor *condition, gw_value a, gw_value b) {

@@ -3,7 +3,6 @@
 
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -36,7 +35,7 @@ static void compute_equal(op_call *c) {
     const gw_tensor *a = arg_tensor(c->args, 0), *b = arg_tensor(c->args, 1);
     gw_dtype type = dtype_compute((gw_dtype)a->dtype);
     dense x, y = { 0 };
-    if (a->dims != b->dims || memcmp(a->sizes, b->sizes, a->dims * sizeof(int64_t)) != 0) {
+    if (!tensor_has_shape_of(a, b)) {
         answer(c, false);
         return;
     }
@@ -46,21 +45,11 @@ static void compute_equal(op_call *c) {
     dense_close(&x);
 }
 
-static void samples_equal(op_sampler *p) {
-    gw_value x = sample_real(p, -2, 2, 3, 4), i = sample_tensor(p, GW_I64, -9, 9, 3);
-    sample_call(p, x, x);
-    sample_call(p, x, sample_real(p, -2, 2, 3, 4));
-    sample_call(p, x, sample_real(p, -2, 2, 4));
-    sample_call(p, i, i);
-    sample_call(p, sample_real(p, -2, 2, 0), sample_real(p, -2, 2, 0));
-}
-
 const op op_equal = {
     .name = "equal",
     .params = "a:tensor b:tensor",
     .infer = infer,
     .compute = compute_equal,
-    .samples = samples_equal,
 };
 
 bool gw_equal(gw_scope *s, gw_tensor *a, gw_tensor *b) {
@@ -104,20 +93,11 @@ static void compute_allclose(op_call *c) {
     dense_close(&x);
 }
 
-static void samples_allclose(op_sampler *p) {
-    gw_value x = sample_real(p, -2, 2, 3, 4);
-    sample_call(p, x, x);
-    sample_call(p, x, sample_real(p, -2, 2, 3, 4));
-    sample_call(p, x, sample_real(p, -2, 2, 4), gw_value_of(0.1), gw_value_of(10.0));
-    sample_call(p, sample_real(p, -2, 2, 0), sample_real(p, -2, 2, 0));
-}
-
 const op op_allclose = {
     .name = "allclose",
     .params = "a:tensor b:tensor relative:float?=1e-5 absolute:float?=1e-8",
     .infer = infer_allclose,
     .compute = compute_allclose,
-    .samples = samples_allclose,
 };
 
 bool gw_allclose_with(gw_scope *s, gw_tensor *a, gw_tensor *b, gw_allclose_options options) {

@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 static void equal_wants_the_same_shape_and_values(void **state) {
     (void)state;

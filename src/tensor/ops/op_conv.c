@@ -6,13 +6,8 @@
 #include "tensor/kernels/conv.h"
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
-
-static int spatial_dims(const op_call *c) {
-    return c->op->name[4] - '0';
-}
 
 static bool check_bias(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *w = arg_tensor(c->args, 1);
@@ -29,7 +24,7 @@ static bool check_bias(op_call *c) {
 
 static void infer(op_call *c) {
     conv v;
-    int dims = spatial_dims(c);
+    int dims = c->op->variant;
     if (!conv_read(c, dims, &v) || !check_bias(c)) return;
     const gw_tensor *x = arg_tensor(c->args, 0);
     int64_t sizes[4];
@@ -64,16 +59,15 @@ static void convolve(const conv *v, const void *x, const void *weight, const voi
 
 static void compute(op_call *c) {
     conv v;
-    const gw_tensor *bias = arg_tensor(c->args, 2);
-    if (c->outputs[0]->numel == 0 || !conv_read(c, spatial_dims(c), &v)) return;
+    if (c->outputs[0]->numel == 0 || !conv_read(c, c->op->variant, &v)) return;
     conv_plan(&v);
     dense x = { 0 }, w = { 0 }, b = { 0 };
     block *room = NULL;
     result out;
     if (dense_open(c, arg_tensor(c->args, 0), v.type, &x) &&
         dense_open(c, arg_tensor(c->args, 1), v.type, &w) &&
-        (!bias || dense_open(c, bias, v.type, &b)) && conv_open_columns(c, &v, &room) &&
-        result_open(c, 0, v.type, &out)) {
+        dense_open_optional(c, arg_tensor(c->args, 2), v.type, &b) &&
+        conv_open_columns(c, &v, &room) && result_open(c, 0, v.type, &out)) {
         convolve(&v, x.values, w.values, b.values, room ? room->bytes : NULL, out.values);
         result_close(&out);
     }
@@ -102,58 +96,34 @@ static void grad(op_grad *g) {
             back_to_bias(g->scope, g->d_outputs[0], bias, x->dims == arg_tensor(g->args, 1)->dims);
 }
 
-// ---- Rows ---------------------------------------------------------------------------------------
-static void samples_1(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 7), sample_real(p, -2, 2, 4, 3, 3),
-                sample_real(p, -2, 2, 4));
-    sample_call(p, sample_real(p, -2, 2, 2, 4, 8), sample_real(p, -2, 2, 6, 2, 3), gw_none(),
-                sample_ints(2), sample_ints(3), sample_ints(2), gw_value_of(2));
-    sample_call(p, sample_real(p, -2, 2, 3, 5), sample_real(p, -2, 2, 2, 3, 1),
-                sample_real(p, -2, 2, 2));
-    sample_call(p, sample_real(p, -2, 2, 0, 3, 7), sample_real(p, -2, 2, 4, 3, 3),
-                sample_real(p, -2, 2, 4));
-}
-
-static void samples_2(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 4, 5), sample_real(p, -2, 2, 2, 3, 3, 2),
-                sample_real(p, -2, 2, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 2, 5, 4), sample_real(p, -2, 2, 3, 2, 3, 3), gw_none(),
-                sample_ints(2, 1), sample_ints(1, 2), sample_ints(1, 2));
-    sample_call(p, sample_real(p, -2, 2, 4, 4, 3), sample_real(p, -2, 2, 4, 1, 2, 2),
-                sample_real(p, -2, 2, 4), sample_ints(1), sample_ints(1), sample_ints(1),
-                gw_value_of(4));
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 2, 2), sample_real(p, -2, 2, 2, 3, 1, 1));
-    sample_call(p, sample_real(p, -2, 2, 0, 3, 4, 4), sample_real(p, -2, 2, 2, 3, 3, 3));
-}
-
 #define PARAMS                                                                                     \
     "x:tensor weight:tensor bias:tensor? stride:ints? padding:ints? dilation:ints? groups:int?=1"
 const op op_conv1d = {
     .name = "conv1d",
+    .variant = 1,
     .params = PARAMS,
     .cast = OP_CAST_DOWN,
     .infer = infer,
     .compute = compute,
     .grad = grad,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1),
-    .samples = samples_1,
 };
 const op op_conv2d = {
     .name = "conv2d",
+    .variant = 2,
     .params = PARAMS,
     .cast = OP_CAST_DOWN,
     .infer = infer,
     .compute = compute,
     .grad = grad,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1),
-    .samples = samples_2,
 };
 
 static gw_tensor *run(gw_scope *s, const op *o, int dims, gw_tensor *x, gw_tensor *weight,
                       gw_tensor *bias, gw_conv_options options) {
     gw_value args[] = { gw_value_of(x),
                         gw_value_of(weight),
-                        bias ? gw_value_of(bias) : gw_none(),
+                        value_of_optional(bias),
                         value_of_ints((gw_shape){ dims, options.stride }),
                         value_of_ints((gw_shape){ dims, options.padding }),
                         value_of_ints((gw_shape){ dims, options.dilation }),

@@ -4,11 +4,6 @@
 
 #include <string.h>
 
-static void infer_back(op_call *c, int like) {
-    const gw_tensor *x = arg_tensor(c->args, like);
-    op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
-}
-
 // dx: the columns' gradient W^T d, folded.
 static void back_to_x(const conv *v, const void *weight, const void *d, void *room, void *dx) {
     memset(dx, 0, (size_t)(v->n * v->groups * v->c * v->plane) * gw_dtype_size(v->type));
@@ -57,14 +52,8 @@ static void run_back(op_call *c, int other,
     dense_close(&values);
 }
 
-static void infer_back_x(op_call *c) {
-    infer_back(c, 0);
-}
 static void compute_back_x(op_call *c) {
     run_back(c, 1, back_to_x);
-}
-static void infer_back_weight(op_call *c) {
-    infer_back(c, 1);
 }
 static void compute_back_weight(op_call *c) {
     run_back(c, 0, back_to_weight);
@@ -75,12 +64,12 @@ static void compute_back_weight(op_call *c) {
 const op op_conv_back_x = {
     .name = "conv_backward_input",
     .params = BACK_PARAMS,
-    .infer = infer_back_x,
+    .infer = op_infer_first,
     .compute = compute_back_x,
 };
 const op op_conv_back_weight = {
     .name = "conv_backward_weight",
     .params = BACK_PARAMS,
-    .infer = infer_back_weight,
+    .infer = op_infer_second,
     .compute = compute_back_weight,
 };

@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 // One number of the result, by the definition. x: N C H W, w: O C/groups K K'.
 typedef struct naive {

@@ -1,7 +1,6 @@
 // Copies: in another layout, in another dtype, into an existing tensor.
 #include "tensor/copy.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -18,20 +17,13 @@ static void grad_same(op_grad *g) {
     g->d_inputs[0] = g->d_outputs[0];
 }
 
-static void samples_one(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 4));
-    sample_call(p, sample_real(p, -2, 2));
-    sample_call(p, sample_real(p, -2, 2, 0));
-    sample_call(p, sample_tensor(p, GW_I16, -9, 9, 3, 4));
-}
-
 // ---- contiguous, clone --------------------------------------------------------------------------
 static void infer_contiguous(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (x->contiguous) {
         output_itself(c, x);
     } else {
-        op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
+        op_output_like(c, x);
     }
 }
 
@@ -41,25 +33,18 @@ const op op_contiguous = {
     .infer = infer_contiguous,
     .compute = copy_if_new,
     .grad = grad_same,
-    .samples = samples_one,
 };
 
 gw_tensor *gw_contiguous(gw_scope *s, gw_tensor *x) {
     return op_run(s, &op_contiguous, (const gw_value[]){ gw_value_of(x) }, 1, NULL);
 }
 
-static void infer_clone(op_call *c) {
-    const gw_tensor *x = arg_tensor(c->args, 0);
-    op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
-}
-
 const op op_clone = {
     .name = "clone",
     .params = "x:tensor",
-    .infer = infer_clone,
+    .infer = op_infer_first,
     .compute = copy_if_new,
     .grad = grad_same,
-    .samples = samples_one,
 };
 
 gw_tensor *gw_clone(gw_scope *s, gw_tensor *x) {
@@ -81,21 +66,12 @@ static void grad_to_dtype(op_grad *g) {
     g->d_inputs[0] = gw_to_dtype(g->scope, g->d_outputs[0], (gw_dtype)g->args[0].as.tensor->dtype);
 }
 
-static void samples_to_dtype(op_sampler *p) {
-    for (int d = 0; d < GW_DTYPE_COUNT; d++) {
-        sample_call(p, sample_real(p, 0, 9, 3, 4), gw_value_of(d));
-        sample_call(p, sample_tensor(p, GW_I64, 0, 9, 5), gw_value_of(d));
-    }
-    sample_call(p, sample_real(p, -2, 2, 0), gw_value_of("f64"));
-}
-
 const op op_to_dtype = {
     .name = "to_dtype",
     .params = "x:tensor dtype:dtype",
     .infer = infer_to_dtype,
     .compute = copy_if_new,
     .grad = grad_to_dtype,
-    .samples = samples_to_dtype,
 };
 
 gw_tensor *gw_to_dtype(gw_scope *s, gw_tensor *x, gw_dtype dtype) {

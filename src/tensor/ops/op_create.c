@@ -1,5 +1,4 @@
 // Tensors from nothing: constants, ranges, random numbers.
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include "tensor/kernels/draw.h"
 #include <gradwire/ops.h>
@@ -26,33 +25,26 @@ static void fill(op_call *c, gw_value v) {
 static void infer_filled(op_call *c) {
     infer_shape(c, 1);
 }
-static void compute_zeros(op_call *c) {
-    fill(c, gw_value_of(0));
-}
-static void compute_ones(op_call *c) {
-    fill(c, gw_value_of(1));
-}
 
-static void samples_filled(op_sampler *p) {
-    for (int d = 0; d < GW_DTYPE_COUNT; d++) sample_call(p, gw_value_of(d), sample_ints(2, 3));
-    sample_call(p, gw_value_of("f32"), sample_ints());
-    sample_call(p, gw_value_of(GW_F32), sample_ints(3, 0));
+// The variant of the row is the number.
+static void compute_filled(op_call *c) {
+    fill(c, gw_value_of(c->op->variant));
 }
 
 const op op_zeros = {
     .name = "zeros",
     .params = "dtype:dtype sizes:ints",
     .infer = infer_filled,
-    .compute = compute_zeros,
-    .samples = samples_filled,
+    .compute = compute_filled,
+    .variant = 0,
 };
 
 const op op_ones = {
     .name = "ones",
     .params = "dtype:dtype sizes:ints",
     .infer = infer_filled,
-    .compute = compute_ones,
-    .samples = samples_filled,
+    .compute = compute_filled,
+    .variant = 1,
 };
 
 static gw_tensor *run_shaped(gw_scope *s, const op *o, gw_dtype dtype, gw_shape shape) {
@@ -75,19 +67,11 @@ static void compute_full(op_call *c) {
     fill(c, c->args[1]);
 }
 
-static void samples_full(op_sampler *p) {
-    for (int d = 0; d < GW_DTYPE_COUNT; d++)
-        sample_call(p, gw_value_of(d), gw_value_of(2.5), sample_ints(2, 3));
-    sample_call(p, gw_value_of(GW_I64), gw_value_of(INT64_MAX), sample_ints());
-    sample_call(p, gw_value_of(GW_F32), gw_value_of(true), sample_ints(0));
-}
-
 const op op_full = {
     .name = "full",
     .params = "dtype:dtype value:number sizes:ints",
     .infer = infer_full,
     .compute = compute_full,
-    .samples = samples_full,
 };
 
 gw_tensor *gw_full_with(gw_scope *s, gw_dtype dtype, gw_value value, gw_shape shape) {
@@ -99,10 +83,7 @@ gw_tensor *gw_full_with(gw_scope *s, gw_dtype dtype, gw_value value, gw_shape sh
 static void infer_arange(op_call *c) {
     double start = arg_number(c->args, 1), end = arg_number(c->args, 2),
            step = arg_number(c->args, 3);
-    if (arg_dtype(c->args, 0) == GW_BOOL8) {
-        op_fail(c, GW_INVALID, "bool is not supported: the operands must be numbers");
-        return;
-    }
+    if (!op_check_number(c, arg_dtype(c->args, 0))) return;
     double steps = (end - start) / step;  // NaN where a bound or the step makes no sense
     if (!(steps >= 0 && steps < 0x1p62)) {
         op_fail(c, GW_INVALID,
@@ -124,20 +105,11 @@ static void compute_arange(op_call *c) {
         dtype_write((gw_dtype)out->dtype, bytes + (size_t)i * size, start + (double)i * step);
 }
 
-static void samples_arange(op_sampler *p) {
-    gw_value f32 = gw_value_of(GW_F32);
-    sample_call(p, f32, gw_value_of(0), gw_value_of(5), gw_value_of(1));
-    sample_call(p, f32, gw_value_of(1.0), gw_value_of(-1.0), gw_value_of(-0.25));
-    sample_call(p, f32, gw_value_of(3), gw_value_of(3), gw_value_of(1));
-    sample_call(p, gw_value_of(GW_I16), gw_value_of(-3), gw_value_of(4), gw_value_of(2));
-}
-
 const op op_arange = {
     .name = "arange",
     .params = "dtype:dtype start:number end:number step:number",
     .infer = infer_arange,
     .compute = compute_arange,
-    .samples = samples_arange,
 };
 
 gw_tensor *gw_arange(gw_scope *s, gw_dtype dtype, double start, double end, double step) {
@@ -167,19 +139,11 @@ static void compute_randn(op_call *c) {
     draw_normal(c->scope->random, (gw_dtype)out->dtype, output_bytes(c), out->numel);
 }
 
-static void samples_random(op_sampler *p) {
-    const gw_dtype dtypes[] = { GW_F32, GW_F64, GW_F16, GW_BF16 };
-    for (int i = 0; i < 4; i++) sample_call(p, gw_value_of((int)dtypes[i]), sample_ints(3, 7));
-    sample_call(p, gw_value_of(GW_F32), sample_ints());
-    sample_call(p, gw_value_of(GW_F32), sample_ints(0, 2));
-}
-
 const op op_rand = {
     .name = "rand",
     .params = "dtype:dtype sizes:ints",
     .infer = infer_random,
     .compute = compute_rand,
-    .samples = samples_random,
 };
 
 const op op_randn = {
@@ -187,7 +151,6 @@ const op op_randn = {
     .params = "dtype:dtype sizes:ints",
     .infer = infer_random,
     .compute = compute_randn,
-    .samples = samples_random,
 };
 
 gw_tensor *gw_rand_with(gw_scope *s, gw_dtype dtype, gw_shape shape) {

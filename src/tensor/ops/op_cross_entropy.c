@@ -8,12 +8,8 @@
 #include "tensor/kernels/kernels.h"
 #include "tensor/ops/ops.h"
 
-static double smoothing_of(const gw_value *args, int i) {
-    return arg_number(args, i);
-}
-
 static void infer_cross_entropy(op_call *c) {
-    double smoothing = smoothing_of(c->args, 4);
+    double smoothing = arg_number(c->args, 4);
     if (smoothing >= 0 && smoothing <= 1)
         class_infer(c, 5);
     else
@@ -119,8 +115,8 @@ static void losses_of(const row_facts *f, gw_dtype type, int64_t n, int64_t clas
 static void compute_cross_entropy(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *target = arg_tensor(c->args, 1);
     int64_t n = target->numel, classes = x->sizes[class_dim(x)];
-    int64_t ignore = class_ignored(c->args, 3);
-    double smoothing = smoothing_of(c->args, 4);
+    int64_t ignore = arg_int(c->args, 3);
+    double smoothing = arg_number(c->args, 4);
     gw_dtype type = dtype_compute((gw_dtype)x->dtype);
     row_facts f;
     block *losses = NULL;
@@ -136,11 +132,6 @@ static void compute_cross_entropy(op_call *c) {
 }
 
 // Arguments: d logits target reduction ignore_index label_smoothing weight.
-static void infer_cross_entropy_back(op_call *c) {
-    const gw_tensor *x = arg_tensor(c->args, 1);
-    op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
-}
-
 static void subtract(gw_dtype type, void *row, int64_t k, double x) {
     dtype_write(type, (uint8_t *)row + (size_t)k * gw_dtype_size(type),
                 number_at(type, row, k) - x);
@@ -214,11 +205,11 @@ static void compute_cross_entropy_back(op_call *c) {
     facts_close(&f);
 }
 
-const op op_cross_entropy_back = {
+static const op op_cross_entropy_back = {
     .name = "cross_entropy_backward",
     .params = "d:tensor logits:tensor target:tensor reduction:int ignore_index:int "
               "label_smoothing:float weight:tensor?",
-    .infer = infer_cross_entropy_back,
+    .infer = op_infer_second,
     .compute = compute_cross_entropy_back,
 };
 
@@ -227,26 +218,10 @@ static void grad_cross_entropy(op_grad *g) {
                         g->args[0],
                         g->args[1],
                         gw_value_of((int)loss_reduction(g->args, 2)),
-                        gw_value_of(class_ignored(g->args, 3)),
-                        gw_value_of(smoothing_of(g->args, 4)),
+                        gw_value_of(arg_int(g->args, 3)),
+                        gw_value_of(arg_number(g->args, 4)),
                         g->args[5] };
     if (g->wanted[0]) g->d_inputs[0] = op_run(g->scope, &op_cross_entropy_back, args, 7, NULL);
-}
-
-static void samples_cross_entropy(op_sampler *p) {
-    class_samples(p, -3, 3);
-    sample_call(p, sample_real(p, -3, 3, 4, 3), sample_tensor(p, GW_I64, 0, 3, 4),
-                gw_value_of((int)GW_MEAN), gw_value_of(2), gw_value_of(0.2));
-    sample_call(p, sample_real(p, -3, 3, 2, 3, 2), sample_tensor(p, GW_I64, 0, 3, 2, 2),
-                gw_value_of((int)GW_NO_REDUCTION), gw_none(), gw_value_of(0.5));
-    // Weights have no derivative, in PyTorch neither; in f32 none is looked for.
-    for (int reduction = GW_MEAN; reduction <= GW_NO_REDUCTION; reduction++) {
-        gw_value weight = sample_tensor(p, GW_F32, 0.5, 2, 3);
-        sample_call(p, sample_real(p, -3, 3, 4, 3), sample_tensor(p, GW_I64, 0, 3, 4),
-                    gw_value_of(reduction), gw_value_of(1), gw_value_of(0.0), weight);
-        sample_call(p, sample_real(p, -3, 3, 2, 3, 2), sample_tensor(p, GW_I64, 0, 3, 2, 2),
-                    gw_value_of(reduction), gw_value_of(0), gw_value_of(0.3), weight);
-    }
 }
 
 const op op_cross_entropy = {
@@ -258,7 +233,6 @@ const op op_cross_entropy = {
     .compute = compute_cross_entropy,
     .grad = grad_cross_entropy,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1) | OP_SAVE_ARG(5),
-    .samples = samples_cross_entropy,
 };
 
 gw_tensor *gw_cross_entropy_with(gw_scope *s, gw_tensor *logits, gw_tensor *target,
@@ -266,8 +240,8 @@ gw_tensor *gw_cross_entropy_with(gw_scope *s, gw_tensor *logits, gw_tensor *targ
     gw_value args[] = { gw_value_of(logits),
                         gw_value_of(target),
                         gw_value_of((int)options.reduction),
-                        class_ignore_value(options),
+                        gw_value_of(options.ignore_index),
                         gw_value_of(options.label_smoothing),
-                        class_weight_value(options) };
+                        value_of_optional(options.weight) };
     return op_run(s, &op_cross_entropy, args, 6, NULL);
 }

@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 // Values, shapes and errors are tested with nll's in op_loss_class_test.c.
 

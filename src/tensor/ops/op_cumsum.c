@@ -1,7 +1,6 @@
 // Running sums along a dimension.
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -27,13 +26,14 @@ static void add_up(gw_dtype type, const void *x, void *out, int64_t n, bool back
     }
 }
 
-static void run(op_call *c, bool backward) {
+enum { FORWARD, BACKWARD };  // variants
+
+static void compute(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     gw_dtype type = dtype_compute((gw_dtype)c->outputs[0]->dtype);
     if (x->numel == 0) return;
-    int64_t dim = arg_int(c->args, 1);
-    int last = x->dims == 0 ? -1 : (int)(dim < 0 ? dim + x->dims : dim);
-    int64_t n = x->dims == 0 ? 1 : x->sizes[last];
+    int last = arg_dim(c->args, 1, x);
+    int64_t n = last < 0 ? 1 : x->sizes[last];
     dense rows;
     result out;
     if (!dense_open_rows(c, x, last, type, &rows)) return;
@@ -41,38 +41,24 @@ static void run(op_call *c, bool backward) {
         size_t bytes = (size_t)n * gw_dtype_size(type);
         for (int64_t r = 0; r < x->numel / n; r++)
             add_up(type, (const uint8_t *)rows.values + (size_t)r * bytes,
-                   (uint8_t *)out.values + (size_t)r * bytes, n, backward);
+                   (uint8_t *)out.values + (size_t)r * bytes, n, c->op->variant == BACKWARD);
         result_close(&out);
     }
     dense_close(&rows);
 }
 
-static void compute(op_call *c) {
-    run(c, false);
-}
-
-static void compute_backward(op_call *c) {
-    run(c, true);
-}
-
 // The way back, from the last to the first. Not in the table: only the derivative uses it.
-const op op_cumsum_backward = {
+static const op op_cumsum_backward = {
     .name = "cumsum_backward",
     .params = "d:tensor dim:int",
     .infer = infer,
-    .compute = compute_backward,
+    .compute = compute,
+    .variant = BACKWARD,
 };
 
 static void grad(op_grad *g) {
     gw_value args[] = { gw_value_of(g->d_outputs[0]), g->args[1] };
     if (g->wanted[0]) g->d_inputs[0] = op_run(g->scope, &op_cumsum_backward, args, 2, NULL);
-}
-
-static void samples(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(0));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(-1));
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 2), gw_value_of(1));
-    sample_call(p, sample_real(p, -2, 2, 0, 3), gw_value_of(1));
 }
 
 const op op_cumsum = {
@@ -81,8 +67,8 @@ const op op_cumsum = {
     .cast = OP_CAST_F32_FROM_F16,
     .infer = infer,
     .compute = compute,
+    .variant = FORWARD,
     .grad = grad,
-    .samples = samples,
 };
 
 gw_tensor *gw_cumsum(gw_scope *s, gw_tensor *x, int dim) {

@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 static void running_sums_run_along_any_dimension(void **state) {
     (void)state;

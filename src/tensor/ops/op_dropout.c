@@ -3,7 +3,6 @@
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -19,12 +18,11 @@ static void infer(op_call *c) {
     double p = arg_number(c->args, 1);
     if (!(p >= 0 && p <= 1)) {
         op_fail(c, GW_INVALID, "p is %g, but must be between 0 and 1", p);
-    } else if (!dtype_is_float((gw_dtype)x->dtype)) {
-        op_fail(c, GW_INVALID, "%s is not a float dtype, but must be one; gw_to_dtype converts it",
-                gw_dtype_name(x->dtype));
+    } else if (!op_check_float(c, (gw_dtype)x->dtype)) {
+        return;
     } else if (is_identity(c->args)) {
         op_output_view(c, x, x->dims, x->sizes, x->strides, x->offset);
-    } else if (op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes)) {
+    } else if (op_output_like(c, x)) {
         op_output(c, GW_BOOL8, x->dims, x->sizes);
     }
 }
@@ -72,15 +70,6 @@ static void grad(op_grad *g) {
     g->d_inputs[0] = d;
 }
 
-static void samples(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(0.5));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(0.25), gw_value_of_bool(true));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(0.5), gw_value_of_bool(false));
-    sample_call(p, sample_real(p, -2, 2, 5), gw_value_of(0.0));
-    sample_call(p, sample_real(p, -2, 2, 5), gw_value_of(1.0));
-    sample_call(p, sample_real(p, -2, 2, 0), gw_value_of(0.5));
-}
-
 const op op_dropout = {
     .name = "dropout",
     .params = "x:tensor p:float training:bool?=true",
@@ -88,7 +77,6 @@ const op op_dropout = {
     .compute = compute,
     .grad = grad,
     .saves = OP_SAVE_OUT(1),
-    .samples = samples,
 };
 
 gw_tensor *gw_dropout_with(gw_scope *s, gw_tensor *x, gw_dropout_options options) {

@@ -1,6 +1,6 @@
 #include <stdlib.h>
 
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 static int64_t count_zeros(const gw_tensor *x) {
     int64_t zeros = 0;

@@ -2,22 +2,16 @@
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/gradients.h"
-#include "tensor/ops/op_sample.h"
+#include "tensor/ops/op_pick.h"
 #include "tensor/ops/ops.h"
 #include "tensor/rows.h"
 #include <gradwire/ops.h>
-
-static bool check_index_dtype(op_call *c, const gw_tensor *index) {
-    if (index->dtype == GW_I64 || index->dtype == GW_I32) return true;
-    op_fail(c, GW_INVALID, "indices are %s, but must be i64 or i32", gw_dtype_name(index->dtype));
-    return false;
-}
 
 // ---- embedding ----------------------------------------------------------------------------------
 // weight: V F, indices: any shape, out: that shape and F
 static void infer_embedding(op_call *c) {
     const gw_tensor *w = arg_tensor(c->args, 0), *index = arg_tensor(c->args, 1);
-    if (!check_index_dtype(c, index)) return;
+    if (!pick_check_dtype(c, index)) return;
     if (w->dims != 2 || index->dims == GW_DIMS_MAX) {
         op_fail(c, GW_INVALID, "weight is %s, but must have 2 dimensions", shape_text(w).text);
         return;
@@ -92,7 +86,7 @@ static void compute_embedding_back(op_call *c) {
 }
 
 // Not in the table: only the derivative uses it.
-const op op_embedding_back = {
+static const op op_embedding_back = {
     .name = "embedding_backward",
     .params = "d:tensor indices:tensor rows:int padding_idx:int",
     .infer = infer_embedding_back,
@@ -148,18 +142,6 @@ static void grad_embedding(op_grad *g) {
     g->d_inputs[0] = op_run(g->scope, &op_embedding_back, args, 4, NULL);
 }
 
-static void samples_embedding(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I64, 0, 5, 4));
-    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I32, 0, 5, 2, 3));
-    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I64, 0, 5));
-    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I64, 0, 5, 0));
-    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I64, 0, 4, 9), gw_value_of(-1));
-    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I64, 0, 5, 2, 4), gw_none(),
-                gw_value_of_bool(true));
-    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_tensor(p, GW_I64, 0, 3, 9), gw_value_of(3),
-                gw_value_of_bool(true));
-}
-
 const op op_embedding = {
     .name = "embedding",
     .params = "weight:tensor indices:tensor padding_idx:int? sparse:bool?=false",
@@ -167,7 +149,6 @@ const op op_embedding = {
     .compute = compute_embedding,
     .grad = grad_embedding,
     .saves = OP_SAVE_ARG(1),
-    .samples = samples_embedding,
 };
 
 gw_tensor *gw_embedding_with(gw_scope *s, gw_tensor *weight, gw_tensor *indices,
@@ -206,7 +187,7 @@ static int64_t count_classes(op_call *c, const int64_t *index, int64_t n, int64_
 static void infer_one_hot(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     int64_t classes = arg_int(c->args, 1);
-    if (!check_index_dtype(c, x)) return;
+    if (!pick_check_dtype(c, x)) return;
     if (classes < -1 || classes == 0 || x->dims == GW_DIMS_MAX) {
         op_fail(c, GW_INVALID,
                 "the number of classes is %lld for indices %s, but must be 1 or more",
@@ -229,18 +210,10 @@ static void infer_one_hot(op_call *c) {
     dense_close(&index);
 }
 
-static void samples_one_hot(op_sampler *p) {
-    sample_call(p, sample_tensor(p, GW_I64, 0, 5, 4), gw_value_of(5));
-    sample_call(p, sample_tensor(p, GW_I64, 0, 5, 2, 3), gw_value_of(-1));
-    sample_call(p, sample_tensor(p, GW_I64, 0, 5));
-    sample_call(p, sample_tensor(p, GW_I64, 0, 5, 0), gw_value_of(3));
-}
-
 const op op_one_hot = {
     .name = "one_hot",
     .params = "indices:tensor classes:int?=-1",
     .infer = infer_one_hot,
-    .samples = samples_one_hot,
 };
 
 gw_tensor *gw_one_hot(gw_scope *s, gw_tensor *indices, int64_t classes) {

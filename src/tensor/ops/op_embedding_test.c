@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 static void it_returns_the_rows_of_the_indices(void **state) {
     (void)state;

@@ -4,14 +4,11 @@
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include "tensor/ops/reduction.h"
 #include <gradwire/ops.h>
 
-static gw_dtype compute_type(gw_dtype d) {
-    return dtype_is_float(d) ? dtype_compute(d) : GW_I64;
-}
+enum { SMALLEST, LARGEST };  // variants
 
 static void infer_as(op_call *c, gw_dtype dtype) {
     const gw_tensor *x = arg_tensor(c->args, 0);
@@ -31,21 +28,18 @@ static void infer_place(op_call *c) {
 }
 
 static void find_values(gw_dtype type, const void *x, reduction r, bool largest, void *out) {
-    const kernels *k = kernels_get();
-    kernel_type t = kernel_type_of(type);
-    (largest ? k->max_rows : k->min_rows)[t](x, r.outer * r.inner, r.n, out);
+    kernels_get()->extreme_rows[kernel_type_of(type)](x, r.outer * r.inner, r.n, largest, out);
 }
 
 static int last_dim(const op_call *c, reduction r) {
     return r.dim < 0 ? arg_tensor(c->args, 0)->dims - 1 : r.dim;
 }
 
-static void compute_value(op_call *c, bool largest) {
+static void compute_value(op_call *c) {
+    bool largest = c->op->variant == LARGEST;
     reduction r = reduction_of(c->args);
     const gw_tensor *x = arg_tensor(c->args, 0);
-    gw_dtype type = compute_type((gw_dtype)x->dtype);
-    const kernels *k = kernels_get();
-    kernel_type t = kernel_type_of(type);
+    gw_dtype type = dtype_compute_wide((gw_dtype)x->dtype);
     if (c->outputs[0]->numel == 0) return;
     dense values;
     result out;
@@ -54,8 +48,8 @@ static void compute_value(op_call *c, bool largest) {
         if (r.inner == 1)
             find_values(type, values.values, r, largest, out.values);
         else
-            (largest ? k->max_columns : k->min_columns)[t](values.values, r.outer, r.n, r.inner,
-                                                           out.values);
+            kernels_get()->extreme_columns[kernel_type_of(type)](values.values, r.outer, r.n,
+                                                                 r.inner, largest, out.values);
         result_close(&out);
     }
     dense_close(&values);
@@ -86,27 +80,22 @@ static int64_t find(gw_dtype type, const void *rows, int64_t row, int64_t n, con
     return find_i64((const int64_t *)rows + row * n, n, ((const int64_t *)best)[row]);
 }
 
-static void compute_place(op_call *c, bool largest) {
+static void compute_place(op_call *c) {
     reduction r = reduction_of(c->args);
     const gw_tensor *x = arg_tensor(c->args, 0);
-    gw_dtype type = compute_type((gw_dtype)x->dtype);
+    gw_dtype type = dtype_compute_wide((gw_dtype)x->dtype);
     int64_t count = r.outer * r.inner, *places = (int64_t *)tensor_bytes(c->outputs[0]);
     if (count == 0) return;
     dense rows;
     if (!dense_open_rows(c, x, last_dim(c, r), type, &rows)) return;
     block *best = scratch_open(c, count, gw_dtype_size(type));
     if (best) {
-        find_values(type, rows.values, r, largest, best->bytes);
+        find_values(type, rows.values, r, c->op->variant == LARGEST, best->bytes);
         for (int64_t i = 0; i < count; i++)
             places[i] = find(type, rows.values, i, r.n, best->bytes);
         block_release(best);
     }
     dense_close(&rows);
-}
-
-static void samples_place(op_sampler *p) {
-    reduction_samples(p);
-    sample_call(p, sample_tensor(p, GW_I32, -9, 9, 3, 40), gw_value_of(1));
 }
 
 // ---- max, min -----------------------------------------------------------------------------------
@@ -117,7 +106,7 @@ static gw_tensor *chosen_by(gw_scope *s, gw_tensor *x, gw_tensor *y) {
 
 // Along a dimension the first of equals gets the gradient; of everything, equals share it. Both as
 // in PyTorch.
-static void grad_value(op_grad *g, bool largest) {
+static void grad_value(op_grad *g) {
     if (!g->wanted[0]) return;
     gw_scope *s = g->scope;
     gw_tensor *x = arg_tensor(g->args, 0), *d = g->d_outputs[0];
@@ -127,55 +116,25 @@ static void grad_value(op_grad *g, bool largest) {
         g->d_inputs[0] = gw_mul(s, chosen, gw_div(s, d, gw_sum(s, chosen)));
         return;
     }
-    gw_tensor *place = largest ? gw_argmax(s, x, .dim = r.dim, .keepdim = true)
-                               : gw_argmin(s, x, .dim = r.dim, .keepdim = true);
+    gw_tensor *place = g->op->variant == LARGEST ? gw_argmax(s, x, .dim = r.dim, .keepdim = true)
+                                                 : gw_argmin(s, x, .dim = r.dim, .keepdim = true);
     gw_tensor *zeros = tensor_full_like(s, x, 0);
     g->d_inputs[0] = gw_scatter_add(s, zeros, r.dim, place, reduction_widen(g, d));
 }
 
-static void compute_max(op_call *c) {
-    compute_value(c, true);
-}
+// A row along one dimension, and its public function.
+#define ROW(verb, ...)                                                                             \
+    const op op_##verb = { .name = #verb,                                                          \
+                           .params = "x:tensor dim:int? keepdim:bool?",                            \
+                           __VA_ARGS__ };                                                          \
+    gw_tensor *gw_##verb##_with(gw_scope *s, gw_tensor *x, gw_dim_options options) {               \
+        return reduction_run(s, &op_##verb, x, options);                                           \
+    }
 
-static void grad_max(op_grad *g) {
-    grad_value(g, true);
-}
-
-const op op_max = {
-    .name = "max",
-    .params = "x:tensor dim:int? keepdim:bool?",
-    .infer = infer_value,
-    .compute = compute_max,
-    .grad = grad_max,
-    .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0),
-    .samples = samples_place,
-};
-
-gw_tensor *gw_max_with(gw_scope *s, gw_tensor *x, gw_dim_options options) {
-    return reduction_run(s, &op_max, x, options);
-}
-
-static void compute_min(op_call *c) {
-    compute_value(c, false);
-}
-
-static void grad_min(op_grad *g) {
-    grad_value(g, false);
-}
-
-const op op_min = {
-    .name = "min",
-    .params = "x:tensor dim:int? keepdim:bool?",
-    .infer = infer_value,
-    .compute = compute_min,
-    .grad = grad_min,
-    .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0),
-    .samples = samples_place,
-};
-
-gw_tensor *gw_min_with(gw_scope *s, gw_tensor *x, gw_dim_options options) {
-    return reduction_run(s, &op_min, x, options);
-}
+ROW(max, .infer = infer_value, .compute = compute_value, .variant = LARGEST, .grad = grad_value,
+    .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0))
+ROW(min, .infer = infer_value, .compute = compute_value, .variant = SMALLEST, .grad = grad_value,
+    .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0))
 
 // ---- amax, amin ---------------------------------------------------------------------------------
 // Equals share the gradient; of NaN too, where PyTorch's is NaN everywhere.
@@ -189,63 +148,11 @@ static void grad_shared(op_grad *g) {
     g->d_inputs[0] = gw_mul(s, chosen, share);
 }
 
-const op op_amax = {
-    .name = "amax",
-    .params = "x:tensor dims:ints? keepdim:bool?",
-    .infer = infer_value,
-    .compute = compute_max,
-    .grad = grad_shared,
-    .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0),
-    .samples = reduction_samples_over,
-};
-
-gw_tensor *gw_amax_with(gw_scope *s, gw_tensor *x, gw_dims_options options) {
-    return reduction_run_dims(s, &op_amax, x, options);
-}
-
-const op op_amin = {
-    .name = "amin",
-    .params = "x:tensor dims:ints? keepdim:bool?",
-    .infer = infer_value,
-    .compute = compute_min,
-    .grad = grad_shared,
-    .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0),
-    .samples = reduction_samples_over,
-};
-
-gw_tensor *gw_amin_with(gw_scope *s, gw_tensor *x, gw_dims_options options) {
-    return reduction_run_dims(s, &op_amin, x, options);
-}
+REDUCTION_ROW(amax, .infer = infer_value, .compute = compute_value, .variant = LARGEST,
+              .grad = grad_shared, .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0))
+REDUCTION_ROW(amin, .infer = infer_value, .compute = compute_value, .variant = SMALLEST,
+              .grad = grad_shared, .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0))
 
 // ---- argmax, argmin -----------------------------------------------------------------------------
-static void compute_argmax(op_call *c) {
-    compute_place(c, true);
-}
-
-const op op_argmax = {
-    .name = "argmax",
-    .params = "x:tensor dim:int? keepdim:bool?",
-    .infer = infer_place,
-    .compute = compute_argmax,
-    .samples = samples_place,
-};
-
-gw_tensor *gw_argmax_with(gw_scope *s, gw_tensor *x, gw_dim_options options) {
-    return reduction_run(s, &op_argmax, x, options);
-}
-
-static void compute_argmin(op_call *c) {
-    compute_place(c, false);
-}
-
-const op op_argmin = {
-    .name = "argmin",
-    .params = "x:tensor dim:int? keepdim:bool?",
-    .infer = infer_place,
-    .compute = compute_argmin,
-    .samples = samples_place,
-};
-
-gw_tensor *gw_argmin_with(gw_scope *s, gw_tensor *x, gw_dim_options options) {
-    return reduction_run(s, &op_argmin, x, options);
-}
+ROW(argmax, .infer = infer_place, .compute = compute_place, .variant = LARGEST)
+ROW(argmin, .infer = infer_place, .compute = compute_place, .variant = SMALLEST)

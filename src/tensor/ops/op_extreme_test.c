@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 // Values are compared with naive loops in op_reduce_test.c.
 

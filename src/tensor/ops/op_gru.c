@@ -1,7 +1,6 @@
 // One layer of a GRU over a sequence, in one direction (Cho et al. 2014). See recurrent.h.
 #include "tensor/dtype.h"
 #include "tensor/kernels/loops.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include "tensor/kernels/recurrent.h"
 #include <gradwire/ops.h>
@@ -110,20 +109,6 @@ static void grad(op_grad *g) {
     recurrent_close(&b.r);
 }
 
-static void samples(op_sampler *p) {
-    const gw_dtype real = p->real;
-    if (real != GW_F32 && real != GW_F64) p->real = GW_F32;
-    for (int k = 0; k < 4; k++) {
-        gw_value lengths = gw_value_of(gw_from(p->scope, ((int64_t[]){ 1, 3 }), 2));
-        sample_call(p, sample_real(p, -1, 1, 3, 2, 3), sample_real(p, -1, 1, 2, 2),
-                    sample_real(p, -1, 1, 6, 3), sample_real(p, -1, 1, 6, 2),
-                    k & 1 ? sample_real(p, -1, 1, 6) : gw_none(),
-                    k & 1 ? sample_real(p, -1, 1, 6) : gw_none(), k & 2 ? lengths : gw_none(),
-                    gw_value_of(k > 1));
-    }
-    p->real = real;
-}
-
 const op op_gru = {
     .name = "gru",
     .params = "x:tensor h0:tensor weight_ih:tensor weight_hh:tensor bias_ih:tensor? "
@@ -134,7 +119,6 @@ const op op_gru = {
     .grad = grad,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1) | OP_SAVE_ARG(2) | OP_SAVE_ARG(3) | OP_SAVE_ARG(6) |
              OP_SAVE_OUT(0) | OP_SAVE_OUT(1),
-    .samples = samples,
 };
 
 gw_tensor *gw_gru_with(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_weights w,
@@ -143,9 +127,9 @@ gw_tensor *gw_gru_with(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_we
                         gw_value_of(h0),
                         gw_value_of(w.weight_ih),
                         gw_value_of(w.weight_hh),
-                        recurrent_optional(w.bias_ih),
-                        recurrent_optional(w.bias_hh),
-                        recurrent_optional(options.lengths),
+                        value_of_optional(w.bias_ih),
+                        value_of_optional(w.bias_hh),
+                        value_of_optional(options.lengths),
                         gw_value_of(options.reverse) };
     return op_run(s, &op_gru, args, 8, NULL);
 }

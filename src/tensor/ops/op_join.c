@@ -1,7 +1,6 @@
 // Several tensors in one.
 #include "tensor/copy.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include "base/value.h"
 #include <gradwire/ops.h>
@@ -157,34 +156,12 @@ static void grad_stack(op_grad *g) {
     }
 }
 
-static void samples_cat(op_sampler *p) {
-    sample_call(p, sample_list(p, sample_real(p, -2, 2, 2, 3), sample_real(p, -2, 2, 1, 3)),
-                gw_value_of(0));
-    sample_call(p,
-                sample_list(p, sample_real(p, -2, 2, 2, 3), sample_real(p, -2, 2, 0),
-                            sample_real(p, -2, 2, 2, 1)),
-                gw_value_of(-1));
-    sample_call(p, sample_list(p, sample_real(p, -2, 2, 0, 3), sample_real(p, -2, 2, 0, 2)),
-                gw_value_of(1));
-    sample_call(
-        p, sample_list(p, sample_tensor(p, GW_I16, -9, 9, 3), sample_tensor(p, GW_U8, 0, 9, 2)),
-        gw_value_of(0));
-}
-
-static void samples_stack(op_sampler *p) {
-    sample_call(p, sample_list(p, sample_real(p, -2, 2, 2, 3), sample_real(p, -2, 2, 2, 3)),
-                gw_value_of(1));
-    sample_call(p, sample_list(p, sample_real(p, -2, 2), sample_real(p, -2, 2)), gw_value_of(-1));
-    sample_call(p, sample_list(p, sample_real(p, -2, 2, 0)), gw_value_of(0));
-}
-
 const op op_cat = {
     .name = "cat",
     .params = "tensors:tensors dim:int",
     .infer = infer_cat,
     .compute = compute_cat,
     .grad = grad_cat,
-    .samples = samples_cat,
 };
 
 const op op_stack = {
@@ -193,7 +170,6 @@ const op op_stack = {
     .infer = infer_stack,
     .compute = compute_stack,
     .grad = grad_stack,
-    .samples = samples_stack,
 };
 
 static gw_tensor *run_list(gw_scope *s, const op *o, gw_tensor *const *xs, int count, int dim) {

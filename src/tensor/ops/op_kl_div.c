@@ -2,7 +2,6 @@
 // their logarithms.
 #include "tensor/kernels/kernels.h"
 #include "tensor/ops/op_loss.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 
 static void infer_kl_div(op_call *c) {
@@ -28,19 +27,6 @@ static void grad_kl_div(op_grad *g) {
     g->d_inputs[1] = unbroadcast(s, slope, target);
 }
 
-static void samples_kl_div(op_sampler *p) {
-    for (int reduction = GW_MEAN; reduction <= GW_BATCH_MEAN; reduction++) {
-        sample_call(p, sample_real(p, -2, 0, 3, 4), sample_real(p, 0.1, 1, 3, 4),
-                    gw_value_of(reduction));
-        sample_call(p, sample_real(p, -2, 0, 3, 4), sample_real(p, -2, 0, 3, 4),
-                    gw_value_of(reduction), gw_value_of(true));
-    }
-    sample_call(p, sample_real(p, -2, 0, 3, 1), sample_real(p, 0.1, 1, 4));
-    sample_call(p, sample_real(p, -2, 0, 4), sample_real(p, -2, 0, 3, 1), gw_none(),
-                gw_value_of(true));
-    sample_call(p, sample_real(p, -2, 0), sample_real(p, 0.1, 1), gw_value_of((int)GW_BATCH_MEAN));
-}
-
 const op op_kl_div = {
     .name = "kl_div",
     .params = "x:tensor target:tensor reduction:int?=0 log_target:bool?=false",
@@ -49,7 +35,6 @@ const op op_kl_div = {
     .compute = compute_kl_div,
     .grad = grad_kl_div,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1),
-    .samples = samples_kl_div,
 };
 
 gw_tensor *gw_kl_div_with(gw_scope *s, gw_tensor *x, gw_tensor *target, gw_loss_options options) {

@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 static void kl_div_is_the_divergence_of_distributions(void **state) {
     (void)state;

@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 static void they_have_the_shape_and_dtype_of_another(void **state) {
     (void)state;

@@ -3,19 +3,9 @@
 
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include "tensor/ops/reduction.h"
 #include <gradwire/ops.h>
-
-static void infer(op_call *c) {
-    gw_dtype d = (gw_dtype)arg_tensor(c->args, 0)->dtype;
-    if (dtype_is_float(d))
-        reduction_infer(c, d);
-    else
-        op_fail(c, GW_INVALID, "%s is not a float dtype, but must be one; gw_to_dtype converts it",
-                gw_dtype_name(d));
-}
 
 // An infinite largest number is the result: others add nothing to it.
 static double combine(double largest, double sum) {
@@ -57,17 +47,5 @@ static void grad(op_grad *g) {
     g->d_inputs[0] = gw_mul(s, shares, reduction_widen(g, g->d_outputs[0]));
 }
 
-const op op_logsumexp = {
-    .name = "logsumexp",
-    .params = "x:tensor dims:ints? keepdim:bool?",
-    .cast = OP_CAST_F32_FROM_F16,
-    .infer = infer,
-    .compute = compute,
-    .grad = grad,
-    .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0),
-    .samples = reduction_samples_over,
-};
-
-gw_tensor *gw_logsumexp_with(gw_scope *s, gw_tensor *x, gw_dims_options options) {
-    return reduction_run_dims(s, &op_logsumexp, x, options);
-}
+REDUCTION_ROW(logsumexp, .cast = OP_CAST_F32_FROM_F16, .infer = reduction_infer_float,
+              .compute = compute, .grad = grad, .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0))

@@ -4,7 +4,6 @@
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 
 // ---- Common parts of losses -----------------------------------------------------------------
@@ -129,22 +128,6 @@ static void set_opposite(op_grad *g, gw_tensor *d) {
     if (g->wanted[1]) g->d_inputs[1] = gw_neg(s, unbroadcast(s, d, arg_tensor(g->args, 1)));
 }
 
-static void samples(op_sampler *p) {
-    for (int reduction = GW_MEAN; reduction <= GW_NO_REDUCTION; reduction++)
-        sample_call(p, sample_real(p, -2, 2, 3, 4), sample_real(p, 0, 1, 3, 4),
-                    gw_value_of(reduction));
-    sample_call(p, sample_real(p, -2, 2, 5), sample_real(p, 0, 1, 5));
-    sample_call(p, sample_real(p, -2, 2, 0), sample_real(p, 0, 1, 0),
-                gw_value_of((int)GW_SUM_REDUCTION));
-}
-
-static void samples_broadcast(op_sampler *p) {
-    samples(p);
-    sample_call(p, sample_real(p, -2, 2, 3, 1), sample_real(p, -2, 2, 4));
-    sample_call(p, sample_real(p, -2, 2), sample_real(p, -2, 2, 2, 2),
-                gw_value_of((int)GW_SUM_REDUCTION));
-}
-
 static gw_tensor *run_op(gw_scope *s, const op *o, gw_tensor *x, gw_tensor *target,
                          gw_loss_options options) {
     gw_value args[] = { gw_value_of(x), gw_value_of(target), gw_value_of((int)options.reduction) };
@@ -168,7 +151,6 @@ const op op_mse = {
     .compute = compute_mse,
     .grad = grad_mse,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1),
-    .samples = samples_broadcast,
 };
 
 gw_tensor *gw_mse_with(gw_scope *s, gw_tensor *x, gw_tensor *target, gw_loss_options options) {
@@ -178,7 +160,7 @@ gw_tensor *gw_mse_with(gw_scope *s, gw_tensor *x, gw_tensor *target, gw_loss_opt
 // ---- bce_with_logits ----------------------------------------------------------------------------
 static void infer_bce(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *target = arg_tensor(c->args, 1);
-    if (x->dims == target->dims && memcmp(x->sizes, target->sizes, x->dims * sizeof(int64_t)) == 0)
+    if (tensor_has_shape_of(x, target))
         infer(c);
     else
         op_fail(c, GW_INVALID, "logits are %s and target %s, but the shapes must be equal",
@@ -208,7 +190,6 @@ const op op_bce_with_logits = {
     .compute = compute_bce,
     .grad = grad_bce,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1),
-    .samples = samples,
 };
 
 gw_tensor *gw_bce_with_logits_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
@@ -238,12 +219,6 @@ static void grad_smooth_l1(op_grad *g) {
     set_opposite(g, gw_mul(s, slope, loss_scaled(g, 1)));
 }
 
-static void samples_smooth_l1(op_sampler *p) {
-    samples_broadcast(p);
-    sample_call(p, sample_real(p, -2, 2, 3, 4), sample_real(p, 0, 1, 3, 4),
-                gw_value_of((int)GW_MEAN), gw_value_of(0.3));
-}
-
 const op op_smooth_l1 = {
     .name = "smooth_l1",
     .params = "x:tensor target:tensor reduction:int?=0 beta:float?=1.0",
@@ -252,7 +227,6 @@ const op op_smooth_l1 = {
     .compute = compute_smooth_l1,
     .grad = grad_smooth_l1,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1),
-    .samples = samples_smooth_l1,
 };
 
 gw_tensor *gw_smooth_l1_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
@@ -284,7 +258,6 @@ const op op_l1 = {
     .compute = compute_l1,
     .grad = grad_l1,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1),
-    .samples = samples_broadcast,
 };
 
 gw_tensor *gw_l1_with(gw_scope *s, gw_tensor *x, gw_tensor *target, gw_loss_options options) {

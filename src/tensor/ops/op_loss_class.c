@@ -6,15 +6,9 @@
 #include "tensor/kernels/kernels.h"
 #include "tensor/ops/ops.h"
 
-enum { IGNORE_INDEX = -100 };  // PyTorch's default
-
 // ---- Common parts -------------------------------------------------------------------
 int class_dim(const gw_tensor *x) {
     return x->dims == 1 ? 0 : 1;
-}
-
-int64_t class_ignored(const gw_value *args, int i) {
-    return arg_int(args, i);
 }
 
 static bool shapes_fit(const gw_tensor *x, const gw_tensor *target) {
@@ -37,10 +31,8 @@ void class_infer(op_call *c, int weight) {
     const gw_tensor *x = arg_tensor(c->args, 0), *target = arg_tensor(c->args, 1);
     const gw_tensor *weights = arg_tensor(c->args, weight);
     if (!loss_reduction_check(c, 2)) return;
-    if (!dtype_is_float((gw_dtype)x->dtype)) {
-        op_fail(c, GW_INVALID, "%s is not a float dtype, but must be one; gw_to_dtype converts it",
-                gw_dtype_name(x->dtype));
-    } else if (!is_index(target)) {
+    if (!op_check_float(c, (gw_dtype)x->dtype)) return;
+    if (!is_index(target)) {
         op_fail(c, GW_INVALID, "target is %s, but indices of classes must be i64 or i32",
                 gw_dtype_name(target->dtype));
     } else if (!shapes_fit(x, target)) {
@@ -95,18 +87,6 @@ void class_reduce_losses(op_call *c, const double *losses, int64_t n, double cou
     dtype_write(d, bytes, reduction == GW_MEAN ? total / counted : total);
 }
 
-void class_samples(op_sampler *p, double low, double high) {
-    sample_call(p, sample_real(p, low, high, 4, 3), sample_tensor(p, GW_I64, 0, 3, 4));
-    sample_call(p, sample_real(p, low, high, 4, 3), sample_tensor(p, GW_I32, 0, 3, 4),
-                gw_value_of((int)GW_SUM_REDUCTION));
-    sample_call(p, sample_real(p, low, high, 4, 3), sample_tensor(p, GW_I64, 0, 3, 4),
-                gw_value_of((int)GW_NO_REDUCTION), gw_value_of(1));
-    sample_call(p, sample_real(p, low, high, 3), sample_tensor(p, GW_I64, 0, 3));
-    sample_call(p, sample_real(p, low, high, 2, 3, 2, 2), sample_tensor(p, GW_I64, 0, 3, 2, 2, 2));
-    sample_call(p, sample_real(p, low, high, 0, 3), sample_tensor(p, GW_I64, 0, 3, 0),
-                gw_value_of((int)GW_SUM_REDUCTION));
-}
-
 // ---- nll ----------------------------------------------------------------------------------------
 // Where class |target| of row |row| stands in values of |x|, whose classes are |inner| apart.
 static int64_t place_of(int64_t row, int64_t target, int64_t classes, int64_t inner) {
@@ -122,7 +102,7 @@ static int64_t inner_count(const gw_tensor *x) {
 static void compute_nll(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *t = arg_tensor(c->args, 1);
     int64_t n = t->numel, classes = x->sizes[class_dim(x)];
-    int64_t ignore = class_ignored(c->args, 3), inner = inner_count(x);
+    int64_t ignore = arg_int(c->args, 3), inner = inner_count(x);
     gw_dtype type = dtype_compute((gw_dtype)x->dtype);
     dense logp, target, weight;
     block *losses;
@@ -188,7 +168,7 @@ static void compute_nll_back(op_call *c) {
 }
 
 // Not in the table: only the derivative uses it.
-const op op_nll_back = {
+static const op op_nll_back = {
     .name = "nll_backward",
     .params = "d:tensor target:tensor sizes:ints reduction:int ignore_index:int weight:tensor?",
     .infer = infer_nll_back,
@@ -201,21 +181,13 @@ static void grad_nll(op_grad *g) {
                         g->args[1],
                         value_of_ints((gw_shape){ x->dims, x->sizes }),
                         gw_value_of((int)loss_reduction(g->args, 2)),
-                        gw_value_of(class_ignored(g->args, 3)),
+                        gw_value_of(arg_int(g->args, 3)),
                         g->args[4] };
     if (g->wanted[0]) g->d_inputs[0] = op_run(g->scope, &op_nll_back, args, 6, NULL);
 }
 
 static void infer_nll(op_call *c) {
     class_infer(c, 4);
-}
-
-static void samples_nll(op_sampler *p) {
-    class_samples(p, -3, 0);
-    // Weights have no derivative, in PyTorch neither; in f32 none is looked for.
-    for (int reduction = GW_MEAN; reduction <= GW_NO_REDUCTION; reduction++)
-        sample_call(p, sample_real(p, -3, 0, 4, 3), sample_tensor(p, GW_I64, 0, 3, 4),
-                    gw_value_of(reduction), gw_value_of(1), sample_tensor(p, GW_F32, 0.5, 2, 3));
 }
 
 const op op_nll = {
@@ -226,19 +198,10 @@ const op op_nll = {
     .compute = compute_nll,
     .grad = grad_nll,
     .saves = OP_SAVE_ARG(1) | OP_SAVE_ARG(4),
-    .samples = samples_nll,
 };
-
-gw_value class_weight_value(gw_loss_options options) {
-    return options.weight ? gw_value_of(options.weight) : gw_none();
-}
-
-gw_value class_ignore_value(gw_loss_options options) {
-    return gw_value_of(options.ignore_index);
-}
 
 gw_tensor *gw_nll_with(gw_scope *s, gw_tensor *logp, gw_tensor *target, gw_loss_options options) {
     gw_value args[] = { gw_value_of(logp), gw_value_of(target), gw_value_of((int)options.reduction),
-                        class_ignore_value(options), class_weight_value(options) };
+                        gw_value_of(options.ignore_index), value_of_optional(options.weight) };
     return op_run(s, &op_nll, args, 5, NULL);
 }

@@ -6,18 +6,12 @@
 #define TENSOR_OPS_OP_LOSS_CLASS_H
 
 #include "tensor/ops/op_loss.h"
-#include "tensor/ops/op_sample.h"
 
 int class_dim(const gw_tensor *x);
 
 // Checks dtypes and shapes, and makes the output. Argument |weight| has a weight for each class, or
 // is none.
 void class_infer(op_call *c, int weight);
-
-// The class in argument |i| that counts for nothing; and as an argument from C.
-int64_t class_ignored(const gw_value *args, int i);
-gw_value class_ignore_value(gw_loss_options options);
-gw_value class_weight_value(gw_loss_options options);
 
 // Whether every target is a class or to be ignored.
 bool class_check_targets(op_call *c, const int64_t *target, int64_t n, int64_t classes,
@@ -37,8 +31,5 @@ void class_reduce_losses(op_call *c, const double *losses, int64_t n, double cou
 // The factor of a gradient row. |d| is the gradient of the loss, one number unless
 // nothing was reduced.
 double class_row_gradient(const double *d, gw_reduction reduction, int64_t row, double counted);
-
-// Inputs between |low| and |high| of every shape and reduction.
-void class_samples(op_sampler *p, double low, double high);
 
 #endif

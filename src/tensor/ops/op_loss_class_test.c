@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 static gw_tensor *targets(gw_scope *s, int64_t classes, gw_shape shape) {
     gw_tensor *u = gw_mul(s, gw_rand_with(s, GW_F32, shape), (double)classes);

@@ -2,7 +2,6 @@
 // recurrent.h.
 #include "tensor/dtype.h"
 #include "tensor/kernels/loops.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include "tensor/kernels/recurrent.h"
 #include <gradwire/ops.h>
@@ -144,20 +143,6 @@ static void grad(op_grad *g) {
     recurrent_close(&b.r);
 }
 
-static void samples(op_sampler *p) {
-    const gw_dtype real = p->real;
-    if (real != GW_F32 && real != GW_F64) p->real = GW_F32;
-    for (int k = 0; k < 4; k++) {
-        gw_value lengths = gw_value_of(gw_from(p->scope, ((int64_t[]){ 3, 1 }), 2));
-        gw_value bias = sample_real(p, -1, 1, 8);
-        sample_call(p, sample_real(p, -1, 1, 3, 2, 3), sample_real(p, -1, 1, 2, 2),
-                    sample_real(p, -1, 1, 2, 2), sample_real(p, -1, 1, 8, 3),
-                    sample_real(p, -1, 1, 8, 2), k & 1 ? bias : gw_none(),
-                    k & 2 ? lengths : gw_none(), gw_value_of(k > 1));
-    }
-    p->real = real;
-}
-
 const op op_lstm = {
     .name = "lstm",
     .params = "x:tensor h0:tensor c0:tensor weight_ih:tensor weight_hh:tensor bias:tensor? "
@@ -168,7 +153,6 @@ const op op_lstm = {
     .grad = grad,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1) | OP_SAVE_ARG(2) | OP_SAVE_ARG(3) | OP_SAVE_ARG(4) |
              OP_SAVE_ARG(6) | OP_SAVE_OUT(0) | OP_SAVE_OUT(1),
-    .samples = samples,
 };
 
 gw_tensor *gw_lstm_with(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_tensor *c0,
@@ -179,7 +163,7 @@ gw_tensor *gw_lstm_with(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_tensor *c0,
                         gw_value_of(w.weight_ih),
                         gw_value_of(w.weight_hh),
                         recurrent_bias(s, w),
-                        recurrent_optional(options.lengths),
+                        value_of_optional(options.lengths),
                         gw_value_of(options.reverse) };
     gw_tensor *trace, *h = op_run(s, &op_lstm, args, 8, &trace);
     if (options.out_c)

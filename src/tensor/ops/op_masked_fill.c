@@ -47,19 +47,6 @@ static void grad(op_grad *g) {
     operand_give(g, 2, d_value);
 }
 
-static void samples(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 4), sample_tensor(p, GW_BOOL8, 0, 2, 3, 4),
-                gw_value_of(0.5));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), sample_tensor(p, GW_BOOL8, 0, 2, 4),
-                sample_real(p, -2, 2));
-    sample_call(p, sample_real(p, -2, 2, 4), sample_tensor(p, GW_BOOL8, 0, 2, 3, 1),
-                gw_value_of(-1));
-    sample_call(p, sample_tensor(p, GW_I64, -9, 9, 5), sample_tensor(p, GW_BOOL8, 0, 2, 5),
-                gw_value_of(7));
-    sample_call(p, sample_real(p, -2, 2, 0, 3), sample_tensor(p, GW_BOOL8, 0, 2, 3),
-                gw_value_of(2));
-}
-
 const op op_masked_fill = {
     .name = "masked_fill",
     .params = "x:tensor mask:tensor value:operand",
@@ -67,7 +54,6 @@ const op op_masked_fill = {
     .compute = compute,
     .grad = grad,
     .saves = OP_SAVE_ARG(1),
-    .samples = samples,
 };
 
 gw_tensor *gw_masked_fill_with(gw_scope *s, gw_tensor *x, gw_tensor *mask, gw_value value) {

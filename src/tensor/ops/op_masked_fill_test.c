@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 static void the_result_has_the_dtype_of_the_input(void **state) {
     (void)state;

@@ -3,15 +3,8 @@
 #include "tensor/kernels/blas.h"
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
-
-// The type a product is computed in. Small integers are multiplied as i64 and cut off at the end,
-// which wraps around just the same.
-static gw_dtype product_type(gw_dtype d) {
-    return dtype_is_float(d) ? dtype_compute(d) : GW_I64;
-}
 
 static bool check_dtypes(op_call *c, const gw_tensor *a, const gw_tensor *b) {
     if (a->dtype == GW_BOOL8 || b->dtype == GW_BOOL8) {
@@ -157,7 +150,8 @@ static void multiply_batch(const operand *a, const operand *b, gw_dtype type, ui
 static void compute_matmul(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *y = arg_tensor(c->args, 1);
     if (c->outputs[0]->numel == 0) return;
-    gw_dtype type = product_type((gw_dtype)x->dtype);
+    // Small integers are multiplied as i64 and cut off at the end, which wraps around just the same.
+    gw_dtype type = dtype_compute_wide((gw_dtype)x->dtype);
     operand a, b;
     result out;
     if (!operand_open(c, x, true, type, &a)) return;
@@ -206,23 +200,6 @@ static void grad_matmul(op_grad *g) {
     }
 }
 
-static void samples_matmul(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3), sample_real(p, -2, 2, 3));
-    sample_call(p, sample_real(p, -2, 2, 2, 3), sample_real(p, -2, 2, 3));
-    sample_call(p, sample_real(p, -2, 2, 3), sample_real(p, -2, 2, 3, 2));
-    sample_call(p, sample_real(p, -2, 2, 4, 3), sample_real(p, -2, 2, 3, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 4, 3), sample_real(p, -2, 2, 3, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 4, 3), sample_real(p, -2, 2, 2, 3, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 1, 2, 3), sample_real(p, -2, 2, 3, 3, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 4, 3), sample_real(p, -2, 2, 3));
-    sample_call(p, sample_real(p, -2, 2, 3), sample_real(p, -2, 2, 2, 3, 2));
-    sample_call(p, sample_real(p, -2, 2, 0, 3), sample_real(p, -2, 2, 3, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 0), sample_real(p, -2, 2, 0, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 0), sample_real(p, -2, 2, 0, 4));
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 4), sample_real(p, -2, 2, 4, 0));
-    sample_call(p, sample_real(p, -2, 2, 2, 0, 4), sample_real(p, -2, 2, 2, 4, 3));
-}
-
 const op op_matmul = {
     .name = "matmul",
     .params = "a:tensor b:tensor",
@@ -231,7 +208,6 @@ const op op_matmul = {
     .compute = compute_matmul,
     .grad = grad_matmul,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1),
-    .samples = samples_matmul,
 };
 
 gw_tensor *gw_matmul(gw_scope *s, gw_tensor *a, gw_tensor *b) {
@@ -279,7 +255,7 @@ static bool open_rows(op_call *c, const gw_tensor *x, gw_dtype type, operand *o)
 static void compute_linear(op_call *c) {
     const gw_tensor *bias = arg_tensor(c->args, 2);
     if (c->outputs[0]->numel == 0) return;
-    gw_dtype type = product_type((gw_dtype)c->outputs[0]->dtype);
+    gw_dtype type = dtype_compute_wide((gw_dtype)c->outputs[0]->dtype);
     operand x, w;
     dense row = { 0 };
     result out;
@@ -314,18 +290,6 @@ static void grad_linear(op_grad *g) {
     if (arg_tensor(g->args, 2) && g->wanted[2]) g->d_inputs[2] = gw_sum(s, rows, .dim = 0);
 }
 
-static void samples_linear(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_real(p, -2, 2, 2, 3),
-                sample_real(p, -2, 2, 2));
-    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_real(p, -2, 2, 2, 3), gw_none());
-    sample_call(p, sample_real(p, -2, 2, 3), sample_real(p, -2, 2, 2, 3), sample_real(p, -2, 2, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 2, 3), sample_real(p, -2, 2, 4, 3),
-                sample_real(p, -2, 2, 4));
-    sample_call(p, sample_real(p, -2, 2, 0, 3), sample_real(p, -2, 2, 2, 3),
-                sample_real(p, -2, 2, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 3), sample_real(p, -2, 2, 0, 3), gw_none());
-}
-
 const op op_linear = {
     .name = "linear",
     .params = "x:tensor weight:tensor bias:tensor?",
@@ -334,10 +298,9 @@ const op op_linear = {
     .compute = compute_linear,
     .grad = grad_linear,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1),
-    .samples = samples_linear,
 };
 
 gw_tensor *gw_linear(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias) {
-    gw_value args[] = { gw_value_of(x), gw_value_of(weight), bias ? gw_value_of(bias) : gw_none() };
+    gw_value args[] = { gw_value_of(x), gw_value_of(weight), value_of_optional(bias) };
     return op_run(s, &op_linear, args, 3, NULL);
 }

@@ -1,7 +1,7 @@
 #include <stdlib.h>
 
 #include "tensor/kernels/blas.h"
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 // Element (i, j) of matrix number |batch| of a times b, both with at least 2 dimensions, by
 // definition.

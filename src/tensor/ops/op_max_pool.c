@@ -1,19 +1,15 @@
 // The largest number of each window: torch.nn.functional.max_pool1d and max_pool2d.
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include "tensor/kernels/window.h"
 #include <gradwire/ops.h>
 
 #include <math.h>
 
-static int plane_dims(const op_call *c) {
-    return c->op->name[sizeof "max_pool" - 1] - '0';
-}
-
+// The variant of a row is how many dimensions its windows have.
 static bool read_window(op_call *c, window *w) {
-    int dims = plane_dims(c);
+    int dims = c->op->variant;
     bool ceil = arg_bool(c->args, 5);
     return window_pool(c, dims, w) && window_read(c, 4, "dilation", dims, 1, 1, 1, w->dilation) &&
            window_count(c, dims, ceil, w);
@@ -26,7 +22,7 @@ static void infer(op_call *c) {
     if (!read_window(c, &w)) return;
     const gw_tensor *x = arg_tensor(c->args, 0);
     int64_t sizes[4];
-    int dims = window_output_sizes(x, plane_dims(c), &w, sizes);
+    int dims = window_output_sizes(x, c->op->variant, &w, sizes);
     if (op_output(c, (gw_dtype)x->dtype, dims, sizes)) op_output(c, GW_I64, dims, sizes);
 }
 
@@ -123,42 +119,19 @@ static void compute_back(op_call *c) {
     dense_close(&grad);
 }
 
-const op op_max_pool_back = {
+static const op op_max_pool_back = {
     .name = "max_pool_backward",
     .params = "d:tensor place:tensor sizes:ints plane:int",
     .infer = infer_back,
     .compute = compute_back,
 };
 
-static void grad(op_grad *g, int dims) {
+static void grad(op_grad *g) {
     const gw_tensor *x = arg_tensor(g->args, 0);
-    int64_t plane = x->sizes[x->dims - 1] * (dims == 2 ? x->sizes[x->dims - 2] : 1);
+    int64_t plane = x->sizes[x->dims - 1] * (g->op->variant == 2 ? x->sizes[x->dims - 2] : 1);
     gw_value args[] = { gw_value_of(g->d_outputs[0]), gw_value_of(g->outputs[1]),
                         value_of_ints((gw_shape){ x->dims, x->sizes }), gw_value_of(plane) };
     if (g->wanted[0]) g->d_inputs[0] = op_run(g->scope, &op_max_pool_back, args, 4, NULL);
-}
-static void grad_1(op_grad *g) {
-    grad(g, 1);
-}
-static void grad_2(op_grad *g) {
-    grad(g, 2);
-}
-
-// ---- Rows ---------------------------------------------------------------------------------------
-static void samples_1(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 7), sample_ints(2));
-    sample_call(p, sample_real(p, -2, 2, 3, 9), sample_ints(3), sample_ints(2), sample_ints(1),
-                sample_ints(2), gw_value_of_bool(true));
-    sample_call(p, sample_real(p, -2, 2, 0, 3, 7), sample_ints(2));
-}
-
-static void samples_2(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 2, 2, 4, 5), sample_ints(2));
-    sample_call(p, sample_real(p, -2, 2, 2, 5, 6), sample_ints(3, 2), sample_ints(1, 2),
-                sample_ints(1, 0), sample_ints(1, 2), gw_value_of_bool(true));
-    sample_call(p, sample_real(p, -2, 2, 1, 2, 3, 3), sample_ints(2), sample_ints(2),
-                sample_ints(1));
-    sample_call(p, sample_real(p, -2, 2, 2, 0, 4, 4), sample_ints(2));
 }
 
 #define PARAMS                                                                                     \
@@ -168,18 +141,18 @@ const op op_max_pool1d = {
     .params = PARAMS,
     .infer = infer,
     .compute = compute,
-    .grad = grad_1,
+    .variant = 1,
+    .grad = grad,
     .saves = OP_SAVE_OUT(1),
-    .samples = samples_1,
 };
 const op op_max_pool2d = {
     .name = "max_pool2d",
     .params = PARAMS,
     .infer = infer,
     .compute = compute,
-    .grad = grad_2,
+    .variant = 2,
+    .grad = grad,
     .saves = OP_SAVE_OUT(1),
-    .samples = samples_2,
 };
 
 static gw_tensor *run(gw_scope *s, const op *o, int dims, gw_tensor *x, gw_pool_options options) {

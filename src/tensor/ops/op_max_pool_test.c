@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 static void it_takes_the_largest_of_each_window(void **state) {
     (void)state;

@@ -2,43 +2,23 @@
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
-
-static double eps_of(const gw_value *args, int i) {
-    return arg_number(args, i);
-}
-
-static bool has_shape(const gw_tensor *x, int dims, const int64_t *sizes) {
-    return x->dims == dims && memcmp(x->sizes, sizes, (size_t)dims * sizeof *sizes) == 0;
-}
-
-static bool check_parameter(op_call *c, int i, const char *name, int dims, const int64_t *sizes) {
-    const gw_tensor *x = arg_tensor(c->args, 0), *p = arg_tensor(c->args, i);
-    if (!p || (p->dtype == x->dtype && has_shape(p, dims, sizes))) return true;
-    op_fail(c, GW_INVALID, "%s is %s of %s, but must be %s of %s", name, shape_text(p).text,
-            gw_dtype_name(p->dtype), shape_text_of(dims, sizes).text, gw_dtype_name(x->dtype));
-    return false;
-}
 
 static void infer(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     int64_t sizes[GW_DIMS_MAX];
     int dims = arg_ints(c->args, 1, sizes), first = x->dims - dims;
-    if (!dtype_is_float((gw_dtype)x->dtype)) {
-        op_fail(c, GW_INVALID, "%s is not a float dtype, but must be one; gw_to_dtype converts it",
-                gw_dtype_name(x->dtype));
-        return;
-    }
+    if (!op_check_float(c, (gw_dtype)x->dtype)) return;
     if (dims == 0 || first < 0 ||
         memcmp(x->sizes + first, sizes, (size_t)dims * sizeof *sizes) != 0) {
         op_fail(c, GW_INVALID, "%s must end in the sizes %s", shape_text(x).text,
                 dims ? shape_text_of(dims, sizes).text : "nothing");
         return;
     }
-    if (check_parameter(c, 2, "weight", dims, sizes) && check_parameter(c, 3, "bias", dims, sizes))
-        op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
+    if (op_check_parameter(c, "weight", 2, dims, sizes) &&
+        op_check_parameter(c, "bias", 3, dims, sizes))
+        op_output_like(c, x);
 }
 
 static int64_t row_size(const gw_value *args, int i) {
@@ -60,7 +40,7 @@ static void compute(op_call *c) {
         dense_open_optional(c, arg_tensor(c->args, 3), type, &bias) &&
         result_open(c, 0, type, &out)) {
         kernels_get()->norm_rows[kernel_type_of(type)](rows.values, x->numel / n, n,
-                                                       eps_of(c->args, 4), weight.values,
+                                                       arg_number(c->args, 4), weight.values,
                                                        bias.values, out.values);
         result_close(&out);
     }
@@ -72,12 +52,9 @@ static void compute(op_call *c) {
 // ---- The way back -------------------------------------------------------------------------------
 // Arguments: d x normalized eps weight. Without weight, for the product that the weight's gradient
 // is the sum of.
-static void infer_back(op_call *c) {
-    const gw_tensor *x = arg_tensor(c->args, 1);
-    op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
-}
+enum { BACK, PRODUCT };  // variants
 
-static void run_back(op_call *c, bool product) {
+static void compute_back(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 1);
     gw_dtype type = dtype_compute((gw_dtype)x->dtype);
     kernel_type k = kernel_type_of(type);
@@ -89,7 +66,7 @@ static void run_back(op_call *c, bool product) {
     if (dense_open(c, arg_tensor(c->args, 0), type, &d) && dense_open(c, x, type, &rows) &&
         dense_open_optional(c, arg_tensor(c->args, 4), type, &weight) &&
         result_open(c, 0, type, &out)) {
-        if (product)
+        if (c->op->variant == PRODUCT)
             kernels_get()->norm_product_rows[k](d.values, rows.values, x->numel / n, n, eps,
                                                 out.values);
         else
@@ -102,27 +79,21 @@ static void run_back(op_call *c, bool product) {
     dense_close(&d);
 }
 
-static void compute_back(op_call *c) {
-    run_back(c, false);
-}
-
-static void compute_product(op_call *c) {
-    run_back(c, true);
-}
-
 // Not in the table, and nor is the other: only derivatives use them.
-const op op_layer_norm_back = {
+static const op op_layer_norm_back = {
     .name = "layer_norm_backward",
     .params = "d:tensor x:tensor normalized:ints eps:float weight:tensor?",
-    .infer = infer_back,
+    .infer = op_infer_second,
     .compute = compute_back,
+    .variant = BACK,
 };
 
-const op op_layer_norm_product = {
+static const op op_layer_norm_product = {
     .name = "layer_norm_product",
     .params = "d:tensor x:tensor normalized:ints eps:float weight:tensor?",
-    .infer = infer_back,
-    .compute = compute_product,
+    .infer = op_infer_second,
+    .compute = compute_back,
+    .variant = PRODUCT,
 };
 
 // The sum over rows, in the shape of |like|.
@@ -136,7 +107,7 @@ static void grad(op_grad *g) {
     gw_scope *s = g->scope;
     gw_tensor *weight = arg_tensor(g->args, 2), *bias = arg_tensor(g->args, 3);
     gw_value args[] = { gw_value_of(g->d_outputs[0]), g->args[0], g->args[1],
-                        gw_value_of(eps_of(g->args, 4)), g->args[2] };
+                        gw_value_of(arg_number(g->args, 4)), g->args[2] };
     if (g->wanted[0]) g->d_inputs[0] = op_run(s, &op_layer_norm_back, args, 5, NULL);
     int i = 1;
     if (weight) {
@@ -147,17 +118,6 @@ static void grad(op_grad *g) {
     if (bias && g->wanted[i]) g->d_inputs[i] = sum_rows(s, g->d_outputs[0], bias);
 }
 
-static void samples(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 5), sample_ints(5), sample_real(p, 0.5, 2, 5),
-                sample_real(p, -1, 1, 5), gw_value_of(1e-5));
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 4), sample_ints(3, 4), sample_real(p, 0.5, 2, 3, 4),
-                gw_none(), gw_value_of(1e-3));
-    sample_call(p, sample_real(p, -2, 2, 3, 5), sample_ints(5), gw_none(),
-                sample_real(p, -1, 1, 5));
-    sample_call(p, sample_real(p, -2, 2, 40), sample_ints(40));
-    sample_call(p, sample_real(p, -2, 2, 0, 3), sample_ints(3));
-}
-
 const op op_layer_norm = {
     .name = "layer_norm",
     .params = "x:tensor normalized:ints weight:tensor? bias:tensor? eps:float?=1e-5",
@@ -166,13 +126,11 @@ const op op_layer_norm = {
     .compute = compute,
     .grad = grad,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(2),
-    .samples = samples,
 };
 
 gw_tensor *gw_layer_norm(gw_scope *s, gw_tensor *x, gw_shape normalized, gw_tensor *weight,
                          gw_tensor *bias, double eps) {
-    gw_value args[] = { gw_value_of(x), value_of_ints(normalized),
-                        weight ? gw_value_of(weight) : gw_none(),
-                        bias ? gw_value_of(bias) : gw_none(), gw_value_of(eps) };
+    gw_value args[] = { gw_value_of(x), value_of_ints(normalized), value_of_optional(weight),
+                        value_of_optional(bias), gw_value_of(eps) };
     return op_run(s, &op_layer_norm, args, 5, NULL);
 }

@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 static void check(gw_scope *s, gw_tensor *x, int64_t n, gw_shape normalized, gw_tensor *weight,
                   gw_tensor *bias, double tolerance) {

@@ -1,7 +1,8 @@
-// For shape rules: errors, outputs, dimensions and broadcasting.
+// For shape rules: errors, outputs, dtypes, dimensions and broadcasting.
 #include "tensor/ops/op.h"
 
 #include "base/mem.h"
+#include "tensor/dtype.h"
 
 #include <stdio.h>
 
@@ -37,10 +38,44 @@ gw_tensor *op_output(op_call *c, gw_dtype dtype, int dims, const int64_t *sizes)
     return op_output_of(c, tensor_new_for(c->scope, c->op->name, c->device, dtype, dims, sizes));
 }
 
+gw_tensor *op_output_like(op_call *c, const gw_tensor *x) {
+    return op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
+}
+
+void op_infer_first(op_call *c) {
+    op_output_like(c, arg_tensor(c->args, 0));
+}
+
+void op_infer_second(op_call *c) {
+    op_output_like(c, arg_tensor(c->args, 1));
+}
+
 gw_tensor *op_output_view(op_call *c, const gw_tensor *base, int dims, const int64_t *sizes,
                           const int64_t *strides, int64_t offset) {
     return op_output_of(c,
                         tensor_view_for(c->scope, c->op->name, base, dims, sizes, strides, offset));
+}
+
+bool op_check_float(op_call *c, gw_dtype dtype) {
+    if (dtype_is_float(dtype)) return true;
+    op_fail(c, GW_INVALID, "%s is not a float dtype, but must be one; gw_to_dtype converts it",
+            gw_dtype_name(dtype));
+    return false;
+}
+
+bool op_check_number(op_call *c, gw_dtype dtype) {
+    if (dtype != GW_BOOL8) return true;
+    op_fail(c, GW_INVALID, "bool is not supported: the operands must be numbers");
+    return false;
+}
+
+bool op_check_parameter(op_call *c, const char *name, int i, int dims, const int64_t *sizes) {
+    const gw_tensor *first = arg_tensor(c->args, 0), *x = arg_tensor(c->args, i);
+    if (!x || (x->dtype == first->dtype && tensor_has_sizes(x, dims, sizes))) return true;
+    op_fail(c, GW_INVALID, "%s is %s of %s, but must be %s of %s", name, shape_text(x).text,
+            gw_dtype_name((gw_dtype)x->dtype), shape_text_of(dims, sizes).text,
+            gw_dtype_name((gw_dtype)first->dtype));
+    return false;
 }
 
 int op_dim(op_call *c, const gw_tensor *x, int64_t dim) {

@@ -1,5 +1,4 @@
 // Dimensions in another order.
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -39,18 +38,11 @@ static void grad_permute(op_grad *g) {
     g->d_inputs[0] = gw_permute_with(g->scope, g->d_outputs[0], (gw_shape){ dims, back });
 }
 
-static void samples_permute(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 4), sample_ints(2, 0, -2));
-    sample_call(p, sample_real(p, -2, 2), sample_ints());
-    sample_call(p, sample_real(p, -2, 2, 0, 3), sample_ints(1, 0));
-}
-
 const op op_permute = {
     .name = "permute",
     .params = "x:tensor dims:ints",
     .infer = infer_permute,
     .grad = grad_permute,
-    .samples = samples_permute,
 };
 
 gw_tensor *gw_permute_with(gw_scope *s, gw_tensor *x, gw_shape dims) {
@@ -73,18 +65,11 @@ static void grad_transpose(op_grad *g) {
         gw_transpose(g->scope, g->d_outputs[0], (int)arg_int(g->args, 1), (int)arg_int(g->args, 2));
 }
 
-static void samples_transpose(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 4), gw_value_of(0), gw_value_of(-1));
-    sample_call(p, sample_real(p, -2, 2, 3), gw_value_of(0), gw_value_of(0));
-    sample_call(p, sample_real(p, -2, 2, 3, 0), gw_value_of(0), gw_value_of(1));
-}
-
 const op op_transpose = {
     .name = "transpose",
     .params = "x:tensor dim0:int dim1:int",
     .infer = infer_transpose,
     .grad = grad_transpose,
-    .samples = samples_transpose,
 };
 
 gw_tensor *gw_transpose(gw_scope *s, gw_tensor *x, int dim0, int dim1) {

@@ -3,7 +3,6 @@
 
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -81,16 +80,6 @@ static void grad_gather(op_grad *g) {
                                     arg_tensor(g->args, 2), g->d_outputs[0]);
 }
 
-static void samples_gather(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 4, 3), gw_value_of(0),
-                sample_tensor(p, GW_I64, 0, 4, 5, 3));
-    sample_call(p, sample_real(p, -2, 2, 4, 3), gw_value_of(-1),
-                sample_tensor(p, GW_I32, 0, 3, 2, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 2), gw_value_of(1),
-                sample_tensor(p, GW_I64, 0, 3, 2, 4, 2));
-    sample_call(p, sample_real(p, -2, 2, 3), gw_value_of(0), sample_tensor(p, GW_I64, 0, 3, 0));
-}
-
 const op op_gather = {
     .name = "gather",
     .params = "x:tensor dim:int index:tensor",
@@ -98,7 +87,6 @@ const op op_gather = {
     .compute = compute_gather,
     .grad = grad_gather,
     .saves = OP_SAVE_ARG(2),
-    .samples = samples_gather,
 };
 
 gw_tensor *gw_gather(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index) {
@@ -156,13 +144,6 @@ static void grad_index_select(op_grad *g) {
     g->d_inputs[0] = gw_scatter_add(s, zeros, dim, wide, d);
 }
 
-static void samples_index_select(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 4, 3), gw_value_of(0), sample_tensor(p, GW_I64, 0, 4, 5));
-    sample_call(p, sample_real(p, -2, 2, 2, 4, 3), gw_value_of(-2),
-                sample_tensor(p, GW_I32, 0, 4, 2));
-    sample_call(p, sample_real(p, -2, 2, 4), gw_value_of(0), sample_tensor(p, GW_I64, 0, 4, 0));
-}
-
 const op op_index_select = {
     .name = "index_select",
     .params = "x:tensor dim:int index:tensor",
@@ -170,7 +151,6 @@ const op op_index_select = {
     .compute = compute_index_select,
     .grad = grad_index_select,
     .saves = OP_SAVE_ARG(2),
-    .samples = samples_index_select,
 };
 
 gw_tensor *gw_index_select(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index) {

@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 static gw_tensor *grid(gw_scope *s, gw_dtype d) {
     return gw_reshape(s, gw_arange(s, d, 0, 6, 1), 2, 3);

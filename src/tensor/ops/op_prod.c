@@ -1,14 +1,8 @@
 // Products of many numbers.
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include "tensor/ops/reduction.h"
 #include <gradwire/ops.h>
-
-static void infer(op_call *c) {
-    gw_dtype d = (gw_dtype)arg_tensor(c->args, 0)->dtype;
-    reduction_infer(c, dtype_is_float(d) ? d : GW_I64);
-}
 
 #define PRODUCT(name, element)                                                                     \
     static void product_##name(const void *values, int64_t rows, int64_t n, void *products) {      \
@@ -42,11 +36,6 @@ static void compute(op_call *c) {
 // ---- The derivative -----------------------------------------------------------------------------
 // For each number the product of the others of its row, without a division, which would fail
 // where one is 0: the product before it times the product behind it. Not in the table.
-static void infer_others(op_call *c) {
-    const gw_tensor *x = arg_tensor(c->args, 0);
-    op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
-}
-
 #define OTHERS(name, element)                                                                      \
     static void others_##name(const void *values, int64_t rows, int64_t n, void *products) {       \
         const element *x = values;                                                                 \
@@ -84,7 +73,7 @@ static void compute_others(op_call *c) {
 static const op op_others = {
     .name = "prod_of_others",
     .params = "x:tensor n:int",
-    .infer = infer_others,
+    .infer = op_infer_first,
     .compute = compute_others,
 };
 
@@ -113,23 +102,5 @@ static void grad(op_grad *g) {
     g->d_inputs[0] = gw_to_dtype(s, others, (gw_dtype)x->dtype);
 }
 
-static void samples(op_sampler *p) {
-    reduction_samples_over(p);
-    sample_call(p, sample_tensor(p, GW_I32, -9, 9, 3, 4), gw_value_of(1));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 3, 4));
-}
-
-const op op_prod = {
-    .name = "prod",
-    .params = "x:tensor dims:ints? keepdim:bool?",
-    .cast = OP_CAST_F32,
-    .infer = infer,
-    .compute = compute,
-    .grad = grad,
-    .saves = OP_SAVE_ARG(0),
-    .samples = samples,
-};
-
-gw_tensor *gw_prod_with(gw_scope *s, gw_tensor *x, gw_dims_options options) {
-    return reduction_run_dims(s, &op_prod, x, options);
-}
+REDUCTION_ROW(prod, .cast = OP_CAST_F32, .infer = reduction_infer_wide, .compute = compute,
+              .grad = grad, .saves = OP_SAVE_ARG(0))

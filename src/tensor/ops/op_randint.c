@@ -1,6 +1,5 @@
 // Random integers and orders.
 #include "tensor/kernels/draw.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -55,21 +54,11 @@ static void compute_randint(op_call *c) {
     }
 }
 
-static void samples_randint(op_sampler *p) {
-    for (int d = 0; d < GW_DTYPE_COUNT; d++)
-        sample_call(p, gw_value_of(d), gw_value_of(0), gw_value_of(2), sample_ints(3, 7));
-    sample_call(p, gw_value_of("i64"), gw_value_of(INT64_MIN), gw_value_of(INT64_MAX),
-                sample_ints(5));
-    sample_call(p, gw_value_of("i8"), gw_value_of(-3), gw_value_of(4), sample_ints());
-    sample_call(p, gw_value_of("i8"), gw_value_of(-3), gw_value_of(4), sample_ints(0, 2));
-}
-
 const op op_randint = {
     .name = "randint",
     .params = "dtype:dtype low:int high:int sizes:ints",
     .infer = infer_randint,
     .compute = compute_randint,
-    .samples = samples_randint,
 };
 
 gw_tensor *gw_randint_with(gw_scope *s, gw_dtype dtype, int64_t low, int64_t high, gw_shape shape) {
@@ -100,16 +89,11 @@ static void compute_randperm(op_call *c) {
     }
 }
 
-static void samples_randperm(op_sampler *p) {
-    for (int n = 0; n < 20; n += 5) sample_call(p, gw_value_of(n));
-}
-
 const op op_randperm = {
     .name = "randperm",
     .params = "n:int",
     .infer = infer_randperm,
     .compute = compute_randperm,
-    .samples = samples_randperm,
 };
 
 gw_tensor *(gw_randperm)(gw_scope *s, int64_t n) {

@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 static void it_draws_every_integer_as_often(void **state) {
     (void)state;

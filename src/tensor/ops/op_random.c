@@ -4,24 +4,15 @@
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
 enum { CHUNK_BLOCKS = 256 };
 
-static bool check_float(op_call *c) {
-    gw_dtype d = (gw_dtype)arg_tensor(c->args, 0)->dtype;
-    if (dtype_is_float(d)) return true;
-    op_fail(c, GW_INVALID, "%s is not a float dtype, but must be one; gw_to_dtype converts it",
-            gw_dtype_name(d));
-    return false;
-}
-
 // ---- bernoulli ----------------------------------------------------------------------------------
 static void infer_bernoulli(op_call *c) {
     const gw_tensor *p = arg_tensor(c->args, 0);
-    if (check_float(c)) op_output(c, (gw_dtype)p->dtype, p->dims, p->sizes);
+    if (op_check_float(c, (gw_dtype)p->dtype)) op_output_like(c, p);
 }
 
 static bool check_probabilities(op_call *c, const double *p, int64_t n) {
@@ -67,19 +58,12 @@ static void grad_bernoulli(op_grad *g) {
     if (g->wanted[0]) g->d_inputs[0] = tensor_full_like(g->scope, p, 0);
 }
 
-static void samples_bernoulli(op_sampler *p) {
-    sample_call(p, sample_real(p, 0, 1, 3, 4));
-    sample_call(p, sample_real(p, 0, 1));
-    sample_call(p, sample_real(p, 0, 1, 0));
-}
-
 const op op_bernoulli = {
     .name = "bernoulli",
     .params = "p:tensor",
     .infer = infer_bernoulli,
     .compute = compute_bernoulli,
     .grad = grad_bernoulli,
-    .samples = samples_bernoulli,
 };
 
 gw_tensor *(gw_bernoulli)(gw_scope *s, gw_tensor *p) {
@@ -95,7 +79,7 @@ static bool with_replacement(const gw_value *args) {
 static void infer_multinomial(op_call *c) {
     const gw_tensor *p = arg_tensor(c->args, 0);
     int64_t samples = arg_int(c->args, 1);
-    if (!check_float(c)) return;
+    if (!op_check_float(c, (gw_dtype)p->dtype)) return;
     if (p->dims < 1 || p->dims > 2) {
         op_fail(c, GW_INVALID, "probabilities are %s, but must have 1 or 2 dimensions",
                 shape_text(p).text);
@@ -259,19 +243,11 @@ static void compute_multinomial(op_call *c) {
     dense_close(&p);
 }
 
-static void samples_multinomial(op_sampler *p) {
-    sample_call(p, sample_real(p, 0.1, 1, 5), gw_value_of(1), gw_value_of_bool(false));
-    sample_call(p, sample_real(p, 0.1, 1, 3, 5), gw_value_of(4), gw_value_of_bool(false));
-    sample_call(p, sample_real(p, 0.1, 1, 2, 3), gw_value_of(7), gw_value_of_bool(true));
-    sample_call(p, sample_real(p, 0.1, 1, 0, 3), gw_value_of(2));
-}
-
 const op op_multinomial = {
     .name = "multinomial",
     .params = "p:tensor samples:int replacement:bool?=false",
     .infer = infer_multinomial,
     .compute = compute_multinomial,
-    .samples = samples_multinomial,
 };
 
 gw_tensor *gw_multinomial_with(gw_scope *s, gw_tensor *p, int64_t samples,

@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 // Whether |count| of |n| draws fits the probability |p|, within five standard deviations.
 static void expect_share(int64_t count, int64_t n, double p) {

@@ -6,24 +6,10 @@
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
 // ---- sum, mean ----------------------------------------------------------------------------------
-static void infer_sum(op_call *c) {
-    gw_dtype d = (gw_dtype)arg_tensor(c->args, 0)->dtype;
-    reduction_infer(c, dtype_is_float(d) ? d : GW_I64);
-}
-
-static bool infer_float(op_call *c) {
-    gw_dtype d = (gw_dtype)arg_tensor(c->args, 0)->dtype;
-    if (dtype_is_float(d)) return reduction_infer(c, d);
-    op_fail(c, GW_INVALID, "%s is not a float dtype, but must be one; gw_to_dtype converts it",
-            gw_dtype_name(d));
-    return false;
-}
-
 static void divide(gw_dtype type, void *values, int64_t n, int64_t by) {
     float *f = values;
     double *d = values;
@@ -51,8 +37,9 @@ static void sum_narrow_rows(const gw_tensor *x, reduction r, int64_t *out) {
     }
 }
 
-// Divides the sums by |n| if |mean|.
-static void sum_up(op_call *c, bool mean) {
+enum { SUM, MEAN };  // variants
+
+static void sum_up(op_call *c) {
     reduction r = reduction_of(c->args);
     gw_dtype type = dtype_compute((gw_dtype)c->outputs[0]->dtype);
     kernel_type k = kernel_type_of(type);
@@ -70,41 +57,18 @@ static void sum_up(op_call *c, bool mean) {
         kernels_get()->sum_rows[k](x.values, r.outer, r.n, out.values);
     else
         kernels_get()->sum_columns[k](x.values, r.outer, r.n, r.inner, out.values);
-    if (mean) divide(type, out.values, r.outer * r.inner, r.n);
+    if (c->op->variant == MEAN) divide(type, out.values, r.outer * r.inner, r.n);
     result_close(&out);
 close_x:
     dense_close(&x);
-}
-
-static void compute_sum(op_call *c) {
-    sum_up(c, false);
 }
 
 static void grad_sum(op_grad *g) {
     if (g->wanted[0]) g->d_inputs[0] = reduction_spread(g, g->d_outputs[0]);
 }
 
-const op op_sum = {
-    .name = "sum",
-    .params = "x:tensor dims:ints? keepdim:bool?",
-    .cast = OP_CAST_F32_FROM_F16,
-    .infer = infer_sum,
-    .compute = compute_sum,
-    .grad = grad_sum,
-    .samples = reduction_samples_over,
-};
-
-gw_tensor *gw_sum_with(gw_scope *s, gw_tensor *x, gw_dims_options options) {
-    return reduction_run_dims(s, &op_sum, x, options);
-}
-
-static void infer_mean(op_call *c) {
-    infer_float(c);
-}
-
-static void compute_mean(op_call *c) {
-    sum_up(c, true);
-}
+REDUCTION_ROW(sum, .cast = OP_CAST_F32_FROM_F16, .infer = reduction_infer_wide, .compute = sum_up,
+              .variant = SUM, .grad = grad_sum)
 
 static void grad_mean(op_grad *g) {
     if (!g->wanted[0]) return;
@@ -112,18 +76,8 @@ static void grad_mean(op_grad *g) {
     g->d_inputs[0] = reduction_spread(g, each);
 }
 
-const op op_mean = {
-    .name = "mean",
-    .params = "x:tensor dims:ints? keepdim:bool?",
-    .infer = infer_mean,
-    .compute = compute_mean,
-    .grad = grad_mean,
-    .samples = reduction_samples_over,
-};
-
-gw_tensor *gw_mean_with(gw_scope *s, gw_tensor *x, gw_dims_options options) {
-    return reduction_run_dims(s, &op_mean, x, options);
-}
+REDUCTION_ROW(mean, .infer = reduction_infer_float, .compute = sum_up, .variant = MEAN,
+              .grad = grad_mean)
 
 // ---- var, std -----------------------------------------------------------------------------------
 // The variance of row |i|, or its root. NaN for fewer than two numbers.
@@ -134,7 +88,9 @@ static double spread_of(gw_dtype type, const uint8_t *row, int64_t n, bool root)
     return root ? sqrt(variance) : variance;
 }
 
-static void compute_spread(op_call *c, bool root) {
+enum { VARIANCE, ROOT };  // variants
+
+static void compute_spread(op_call *c) {
     reduction r = reduction_of(c->args);
     const gw_tensor *x = arg_tensor(c->args, 0);
     gw_dtype type = dtype_compute((gw_dtype)x->dtype), out = (gw_dtype)x->dtype;
@@ -143,7 +99,8 @@ static void compute_spread(op_call *c, bool root) {
     uint8_t *values = (uint8_t *)tensor_bytes(c->outputs[0]);
     for (int64_t i = 0; i < r.outer * r.inner; i++) {
         const uint8_t *row = (const uint8_t *)rows.values + i * r.n * (int64_t)gw_dtype_size(type);
-        dtype_write(out, values + i * (int64_t)gw_dtype_size(out), spread_of(type, row, r.n, root));
+        dtype_write(out, values + i * (int64_t)gw_dtype_size(out),
+                    spread_of(type, row, r.n, c->op->variant == ROOT));
     }
     dense_close(&rows);
 }
@@ -159,31 +116,12 @@ static gw_tensor *d_variance(op_grad *g, gw_tensor *d) {
     return gw_mul(s, gw_sub(s, x, mean), d);
 }
 
-static void compute_var(op_call *c) {
-    compute_spread(c, false);
-}
-
 static void grad_var(op_grad *g) {
     if (g->wanted[0]) g->d_inputs[0] = d_variance(g, g->d_outputs[0]);
 }
 
-const op op_var = {
-    .name = "var",
-    .params = "x:tensor dims:ints? keepdim:bool?",
-    .infer = infer_mean,
-    .compute = compute_var,
-    .grad = grad_var,
-    .saves = OP_SAVE_ARG(0),
-    .samples = reduction_samples_over,
-};
-
-gw_tensor *gw_var_with(gw_scope *s, gw_tensor *x, gw_dims_options options) {
-    return reduction_run_dims(s, &op_var, x, options);
-}
-
-static void compute_std(op_call *c) {
-    compute_spread(c, true);
-}
+REDUCTION_ROW(var, .infer = reduction_infer_float, .compute = compute_spread, .variant = VARIANCE,
+              .grad = grad_var, .saves = OP_SAVE_ARG(0))
 
 // d std = d variance / (2 std), and 0 where all numbers are the same, as in PyTorch.
 static void grad_std(op_grad *g) {
@@ -193,16 +131,5 @@ static void grad_std(op_grad *g) {
     g->d_inputs[0] = d_variance(g, gw_where(s, gw_eq(s, y, 0.0), 0.0, d));
 }
 
-const op op_std = {
-    .name = "std",
-    .params = "x:tensor dims:ints? keepdim:bool?",
-    .infer = infer_mean,
-    .compute = compute_std,
-    .grad = grad_std,
-    .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0),
-    .samples = reduction_samples_over,
-};
-
-gw_tensor *gw_std_with(gw_scope *s, gw_tensor *x, gw_dims_options options) {
-    return reduction_run_dims(s, &op_std, x, options);
-}
+REDUCTION_ROW(std, .infer = reduction_infer_float, .compute = compute_spread, .variant = ROOT,
+              .grad = grad_std, .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0))

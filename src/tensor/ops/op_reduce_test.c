@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 // By definition, one after the other in double. |dim| -1: everything.
 typedef struct naive {

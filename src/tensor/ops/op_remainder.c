@@ -5,13 +5,7 @@
 #include <gradwire/ops.h>
 
 static void infer(op_call *c) {
-    gw_dtype dtype = operands_dtype(c, 0, 1);
-    if (dtype == GW_BOOL8) {
-        op_fail(c, GW_INVALID, "bool is not supported: the operands must be numbers");
-        return;
-    }
-    c->plan.ints[0] = operands_work_dtype(c, dtype);
-    operands_output(c, dtype);
+    if (op_check_number(c, operands_dtype(c, 0, 1))) operands_infer(c);
 }
 
 static bool has_zero(op_call *c, const ew_input *in) {
@@ -27,19 +21,13 @@ static bool has_zero(op_call *c, const ew_input *in) {
 
 static void compute(op_call *c) {
     gw_dtype as = (gw_dtype)c->plan.ints[0];
-    ew_call e = {
-        .out = c->outputs[0],
-        .out_as = as,
-        .in_count = 2,
-        .kernel = loop_for(LOOP_REMAINDER, as),
-    };
-    operand_input_cast(&e.in[0], c, 0, as);
-    operand_input_cast(&e.in[1], c, 1, as);
-    if (!dtype_is_float(as) && c->outputs[0]->numel && has_zero(c, &e.in[1])) {
+    ew_input divisor;
+    operand_input_cast(&divisor, c, 1, as);
+    if (!dtype_is_float(as) && c->outputs[0]->numel && has_zero(c, &divisor)) {
         op_fail(c, GW_INVALID, "an integer divided by 0, which b must not be");
         return;
     }
-    if (!c->scope->error) elementwise_run(&e);
+    if (!c->scope->error) operands_compute(c);
 }
 
 // a = floor(a / b) b + remainder.
@@ -58,22 +46,14 @@ static void grad(op_grad *g) {
     operand_give(g, 1, d_divisor);
 }
 
-static void samples(op_sampler *p) {
-    operand_samples(p, 0.5, 2);
-    sample_call(p, sample_real(p, -9, 9, 3, 4), sample_real(p, -2, -0.5, 4));
-    sample_call(p, sample_tensor(p, GW_I64, -9, 9, 4), sample_tensor(p, GW_I32, 1, 9, 2, 1));
-    sample_call(p, sample_tensor(p, GW_I8, -9, 9, 4), gw_value_of(-3));
-    sample_call(p, sample_tensor(p, GW_I32, -9, 9, 0), gw_value_of(0));
-}
-
 const op op_remainder = {
     .name = "remainder",
     .params = "a:operand b:operand",
     .infer = infer,
     .compute = compute,
+    .variant = LOOP_REMAINDER,
     .grad = grad,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1) | OP_SAVE_OUT(0),
-    .samples = samples,
 };
 
 gw_tensor *gw_remainder_with(gw_scope *s, gw_value a, gw_value b) {

@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 static void the_sign_is_that_of_the_divisor(void **state) {
     (void)state;

@@ -2,7 +2,6 @@
 // tanh(x' + h'), or relu. See recurrent.h.
 #include "tensor/dtype.h"
 #include "tensor/kernels/loops.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include "tensor/kernels/recurrent.h"
 #include <gradwire/ops.h>
@@ -96,19 +95,6 @@ static void grad(op_grad *g) {
     recurrent_close(&r);
 }
 
-static void samples(op_sampler *p) {
-    const gw_dtype real = p->real;
-    if (real != GW_F32 && real != GW_F64) p->real = GW_F32;
-    for (int k = 0; k < 4; k++) {
-        gw_value lengths = gw_value_of(gw_from(p->scope, ((int64_t[]){ 1, 3 }), 2));
-        sample_call(p, sample_real(p, -1, 1, 3, 2, 3), sample_real(p, -1, 1, 2, 2),
-                    sample_real(p, -1, 1, 2, 3), sample_real(p, -1, 1, 2, 2),
-                    k & 1 ? sample_real(p, -1, 1, 2) : gw_none(), k & 2 ? lengths : gw_none(),
-                    gw_value_of(k > 1), gw_value_of(k == 3));
-    }
-    p->real = real;
-}
-
 const op op_rnn = {
     .name = "rnn",
     .params = "x:tensor h0:tensor weight_ih:tensor weight_hh:tensor bias:tensor? lengths:tensor? "
@@ -119,7 +105,6 @@ const op op_rnn = {
     .grad = grad,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_ARG(1) | OP_SAVE_ARG(2) | OP_SAVE_ARG(3) | OP_SAVE_ARG(5) |
              OP_SAVE_OUT(0),
-    .samples = samples,
 };
 
 gw_tensor *gw_rnn_with(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_weights w,
@@ -129,7 +114,7 @@ gw_tensor *gw_rnn_with(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_we
                         gw_value_of(w.weight_ih),
                         gw_value_of(w.weight_hh),
                         recurrent_bias(s, w),
-                        recurrent_optional(options.lengths),
+                        value_of_optional(options.lengths),
                         gw_value_of(options.reverse),
                         gw_value_of(options.relu) };
     return op_run(s, &op_rnn, args, 8, NULL);

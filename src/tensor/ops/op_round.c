@@ -5,32 +5,13 @@
 #include <gradwire/ops.h>
 
 // Integers are whole already.
-static void run_whole(op_call *c, loop l) {
+static void compute_whole(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (dtype_is_float((gw_dtype)x->dtype)) {
-        unary_run(c, l);
+        unary_compute(c);
     } else {
         copy_into_new(c->outputs[0], x);
     }
-}
-
-static void compute_floor(op_call *c) {
-    run_whole(c, LOOP_FLOOR);
-}
-static void compute_ceil(op_call *c) {
-    run_whole(c, LOOP_CEIL);
-}
-static void compute_round(op_call *c) {
-    run_whole(c, LOOP_ROUND);
-}
-static void compute_trunc(op_call *c) {
-    run_whole(c, LOOP_TRUNC);
-}
-static void compute_sin(op_call *c) {
-    unary_run(c, LOOP_SIN);
-}
-static void compute_cos(op_call *c) {
-    unary_run(c, LOOP_COS);
 }
 
 // ---- Derivatives --------------------------------------------------------------------------------
@@ -48,19 +29,12 @@ static void grad_cos(op_grad *g) {
 }
 
 // ---- Rows ---------------------------------------------------------------------------------------
-#define ROW(verb, ...)                                                                             \
-    const op op_##verb = {                                                                         \
-        .name = #verb, .params = "x:tensor", .compute = compute_##verb, __VA_ARGS__                \
-    };                                                                                             \
-    gw_tensor *gw_##verb(gw_scope *s, gw_tensor *x) {                                              \
-        return op_run(s, &op_##verb, (const gw_value[]){ gw_value_of(x) }, 1, NULL);               \
-    }
+#define WHOLE .infer = unary_infer_same, .compute = compute_whole, .grad = grad_whole
+UNARY_ROW(floor, WHOLE, .variant = LOOP_FLOOR)
+UNARY_ROW(ceil, WHOLE, .variant = LOOP_CEIL)
+UNARY_ROW(round, WHOLE, .variant = LOOP_ROUND)
+UNARY_ROW(trunc, WHOLE, .variant = LOOP_TRUNC)
 
-ROW(floor, .infer = unary_infer_same, .grad = grad_whole, .samples = unary_samples_any)
-ROW(ceil, .infer = unary_infer_same, .grad = grad_whole, .samples = unary_samples_any)
-ROW(round, .infer = unary_infer_same, .grad = grad_whole, .samples = unary_samples_any)
-ROW(trunc, .infer = unary_infer_same, .grad = grad_whole, .samples = unary_samples_any)
-ROW(sin, .infer = unary_infer_promoted, .grad = grad_sin, .saves = OP_SAVE_ARG(0),
-    .samples = unary_samples_promoted)
-ROW(cos, .infer = unary_infer_promoted, .grad = grad_cos, .saves = OP_SAVE_ARG(0),
-    .samples = unary_samples_promoted)
+#define CIRCULAR .infer = unary_infer_promoted, .compute = unary_compute, .saves = OP_SAVE_ARG(0)
+UNARY_ROW(sin, CIRCULAR, .variant = LOOP_SIN, .grad = grad_sin)
+UNARY_ROW(cos, CIRCULAR, .variant = LOOP_COS, .grad = grad_cos)

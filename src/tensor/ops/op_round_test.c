@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 static void halves_go_to_the_even_neighbour(void **state) {
     (void)state;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static bool same_kind(op_call *c, const gw_tensor *a, const gw_tensor *b) {
-    if (a->dims != b->dims || memcmp(a->sizes, b->sizes, a->dims * sizeof(int64_t)) != 0) {
+    if (!tensor_has_shape_of(a, b)) {
         op_fail(c, GW_INVALID,
                 "%s and %s: tensors that are sparse by rows do not broadcast, so the shapes must "
                 "be equal",

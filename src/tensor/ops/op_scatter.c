@@ -3,7 +3,6 @@
 #include "tensor/dtype.h"
 #include "tensor/copy.h"
 #include "tensor/ops/op_pick.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -40,7 +39,7 @@ static void infer(op_call *c) {
                 shape_text(x).text);
         return;
     }
-    op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
+    op_output_like(c, x);
 }
 
 // ---- scatter_add --------------------------------------------------------------------------------
@@ -57,7 +56,7 @@ static void compute_scatter_add(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *i = arg_tensor(c->args, 2);
     const gw_tensor *s = arg_tensor(c->args, 3);
     gw_tensor *y = c->outputs[0];
-    gw_dtype type = dtype_is_float((gw_dtype)x->dtype) ? dtype_compute((gw_dtype)x->dtype) : GW_I64;
+    gw_dtype type = dtype_compute_wide((gw_dtype)x->dtype);
     int dim = pick_dim(c->args);
     int64_t n = x->dims ? x->sizes[dim] : 1, stride = y->dims ? y->strides[dim] : 0;
     dense start, index = { 0 }, source = { 0 };
@@ -116,21 +115,6 @@ static void grad_scatter_add(op_grad *g) {
     give_source(g);
 }
 
-static void samples_scatter_add(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3), gw_value_of(0),
-                sample_tensor(p, GW_I64, 0, 3, 0, 4, 4, 4), sample_real(p, -2, 2, 2));
-    sample_call(p, sample_real(p, -2, 2, 4, 3), gw_value_of(0),
-                sample_tensor(p, GW_I64, 0, 4, 5, 3), sample_real(p, -2, 2, 5, 3));
-    sample_call(p, sample_real(p, -2, 2, 4, 3), gw_value_of(-1),
-                sample_tensor(p, GW_I32, 0, 3, 2, 2), sample_real(p, -2, 2, 3, 4));
-    sample_call(p, sample_real(p, -2, 2, 3), gw_value_of(0), sample_tensor(p, GW_I64, 0, 3, 0),
-                sample_real(p, -2, 2, 0));
-    sample_call(p, sample_real(p, -2, 2, 3, 2), gw_value_of(0), sample_tensor(p, GW_I64, 0, 3, 0),
-                sample_real(p, -2, 2, 4, 2));
-    sample_call(p, sample_real(p, -2, 2, 3, 2), gw_value_of(0),
-                sample_tensor(p, GW_I64, 0, 3, 2, 1), sample_real(p, -2, 2, 4, 2));
-}
-
 const op op_scatter_add = {
     .name = "scatter_add",
     .params = "x:tensor dim:int index:tensor source:tensor",
@@ -138,7 +122,6 @@ const op op_scatter_add = {
     .compute = compute_scatter_add,
     .grad = grad_scatter_add,
     .saves = OP_SAVE_ARG(2),
-    .samples = samples_scatter_add,
 };
 
 gw_tensor *gw_scatter_add(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index, gw_tensor *source) {
@@ -192,23 +175,6 @@ static void grad_scatter(op_grad *g) {
     if (arg_tensor(g->args, 3)) give_source(g);
 }
 
-// No position is named twice, which has a derivative only by convention.
-static void samples_scatter(op_sampler *p) {
-    gw_value across = gw_value_of(gw_from(p->scope, ((int64_t[]){ 2, 0, 1, 2 }), 2, 2));
-    gw_value down = gw_value_of(gw_from(p->scope, ((int32_t[]){ 3, 0, 1, 1, 0, 2 }), 3, 2));
-    gw_value zero = gw_value_of(0), one = gw_value_of(1);
-    sample_call(p, sample_real(p, -2, 2, 2, 3), one, across, sample_real(p, -2, 2, 2, 2));
-    sample_call(p, sample_real(p, -2, 2, 4, 3), zero, down, sample_real(p, -2, 2, 5, 4));
-    sample_call(p, sample_real(p, -2, 2, 2, 3), gw_value_of(-1), across, gw_value_of(2.5));
-    sample_call(p, sample_tensor(p, GW_I64, -9, 9, 2, 3), one, across, one);
-    sample_call(p, sample_real(p, -2, 2), zero, gw_value_of(gw_zeros(p->scope, GW_I64)),
-                sample_real(p, -2, 2));
-    sample_call(p, sample_real(p, -2, 2, 3), zero, sample_tensor(p, GW_I64, 0, 3, 0),
-                sample_real(p, -2, 2, 2));
-    sample_call(p, sample_real(p, -2, 2, 3), zero, sample_tensor(p, GW_I64, 0, 3, 4, 0, 4, 4),
-                sample_real(p, -2, 2, 2));
-}
-
 const op op_scatter = {
     .name = "scatter",
     .params = "x:tensor dim:int index:tensor source:operand",
@@ -216,7 +182,6 @@ const op op_scatter = {
     .compute = compute_scatter,
     .grad = grad_scatter,
     .saves = OP_SAVE_ARG(2),
-    .samples = samples_scatter,
 };
 
 gw_tensor *gw_scatter_with(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index, gw_value source) {

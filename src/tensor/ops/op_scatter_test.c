@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 static void it_writes_the_positions_that_gather_reads(void **state) {
     (void)state;

@@ -1,5 +1,4 @@
 // Parts of a tensor, as views.
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -50,21 +49,11 @@ static void grad_slice(op_grad *g) {
     g->d_inputs[0] = d;
 }
 
-static void samples_slice(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 5, 3), gw_value_of(0), gw_value_of(1), gw_value_of(4),
-                gw_value_of(2));
-    sample_call(p, sample_real(p, -2, 2, 2, 5), gw_value_of(-1), gw_value_of(-3),
-                gw_value_of(INT64_MAX), gw_value_of(1));
-    sample_call(p, sample_real(p, -2, 2, 4), gw_value_of(0), gw_value_of(3), gw_value_of(1),
-                gw_value_of(1));
-}
-
 const op op_slice = {
     .name = "slice",
     .params = "x:tensor dim:int start:int end:int step:int",
     .infer = infer_slice,
     .grad = grad_slice,
-    .samples = samples_slice,
 };
 
 gw_tensor *gw_slice(gw_scope *s, gw_tensor *x, int dim, int64_t start, int64_t end, int64_t step) {
@@ -107,19 +96,11 @@ static void grad_select(op_grad *g) {
     g->d_inputs[0] = d;
 }
 
-static void samples_select(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(0), gw_value_of(1));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(-1), gw_value_of(-4));
-    sample_call(p, sample_real(p, -2, 2, 5), gw_value_of(0), gw_value_of(2));
-    sample_call(p, sample_real(p, -2, 2, 0, 4), gw_value_of(1), gw_value_of(2));
-}
-
 const op op_select = {
     .name = "select",
     .params = "x:tensor dim:int index:int",
     .infer = infer_select,
     .grad = grad_select,
-    .samples = samples_select,
 };
 
 gw_tensor *gw_select(gw_scope *s, gw_tensor *x, int dim, int64_t index) {

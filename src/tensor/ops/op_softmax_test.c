@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 // By definition, in double.
 static void check_row(const gw_tensor *x, const gw_tensor *y, const gw_tensor *log_y, int64_t first,

@@ -4,7 +4,6 @@
 // order. So one loop over pairs of key and place does for every dtype and both directions.
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -80,6 +79,7 @@ static void choose_first(pair *pairs, int64_t n, int64_t k) {
 }
 
 // ---- Rows ---------------------------------------------------------------------------------------
+// The variant of a row is which argument has the dimension.
 typedef struct order {
     gw_dtype type;  // f32, f64 or i64
     int64_t n, k;   // of each row, and how many of them are wanted
@@ -101,17 +101,11 @@ static void order_row(const order *o, const void *row, pair *pairs, void *values
     }
 }
 
-static int last_dim(const op_call *c, int dim_arg) {
-    int64_t dim = arg_int(c->args, dim_arg), dims = arg_tensor(c->args, 0)->dims;
-    return dims == 0 ? -1 : (int)(dim < 0 ? dim + dims : dim);
-}
-
-static void compute(op_call *c, int dim_arg, int64_t k, bool descending) {
+static void order_rows(op_call *c, int64_t k, bool descending) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (c->outputs[0]->numel == 0) return;
-    int dim = last_dim(c, dim_arg);
-    order o = { .type =
-                    dtype_is_float((gw_dtype)x->dtype) ? dtype_compute((gw_dtype)x->dtype) : GW_I64,
+    int dim = arg_dim(c->args, c->op->variant, x);
+    order o = { .type = dtype_compute_wide((gw_dtype)x->dtype),
                 .n = x->dims ? x->sizes[dim] : 1,
                 .k = k,
                 .descending = descending };
@@ -147,12 +141,12 @@ static void infer(op_call *c, int dim, int64_t k) {
 }
 
 // Each value's gradient goes to where it stood.
-static void give(op_grad *g, int dim_arg) {
+static void grad(op_grad *g) {
     const gw_tensor *x = arg_tensor(g->args, 0);
     if (!g->d_outputs[0]) return;
     gw_tensor *zeros = gw_zeros_with(g->scope, (gw_dtype)x->dtype, (gw_shape){ x->dims, x->sizes });
-    g->d_inputs[0] = gw_scatter_add(g->scope, zeros, (int)arg_int(g->args, dim_arg), g->outputs[1],
-                                    g->d_outputs[0]);
+    g->d_inputs[0] = gw_scatter_add(g->scope, zeros, (int)arg_int(g->args, g->op->variant),
+                                    g->outputs[1], g->d_outputs[0]);
 }
 
 static gw_sorted run(gw_scope *s, const op *o, const gw_value *args, int count) {
@@ -170,21 +164,8 @@ static void infer_sort(op_call *c) {
 
 static void compute_sort(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
-    int dim = last_dim(c, 1);
-    compute(c, 1, dim < 0 ? 1 : x->sizes[dim], arg_bool(c->args, 2));
-}
-
-static void grad_sort(op_grad *g) {
-    give(g, 1);
-}
-
-static void samples_sort(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 5));
-    sample_call(p, sample_real(p, -2, 2, 4, 2, 3), gw_value_of(0), gw_value_of(true));
-    sample_call(p, sample_tensor(p, GW_I32, -3, 3, 2, 9), gw_value_of(1));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 5), gw_value_of(0), gw_value_of(true));
-    sample_call(p, sample_real(p, -2, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 0), gw_value_of(0));
+    int dim = arg_dim(c->args, 1, x);
+    order_rows(c, dim < 0 ? 1 : x->sizes[dim], arg_bool(c->args, 2));
 }
 
 const op op_sort = {
@@ -193,9 +174,9 @@ const op op_sort = {
     .results = 2,
     .infer = infer_sort,
     .compute = compute_sort,
-    .grad = grad_sort,
+    .variant = 1,
+    .grad = grad,
     .saves = OP_SAVE_OUT(1),
-    .samples = samples_sort,
 };
 
 gw_sorted gw_sort_with(gw_scope *s, gw_tensor *x, gw_sort_options options) {
@@ -219,19 +200,7 @@ static void infer_topk(op_call *c) {
 }
 
 static void compute_topk(op_call *c) {
-    compute(c, 2, arg_int(c->args, 1), arg_bool(c->args, 3));
-}
-
-static void grad_topk(op_grad *g) {
-    give(g, 2);
-}
-
-static void samples_topk(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 5), gw_value_of(2));
-    sample_call(p, sample_real(p, -2, 2, 9, 2), gw_value_of(4), gw_value_of(0), gw_value_of(false));
-    sample_call(p, sample_real(p, -2, 2, 2, 3), gw_value_of(3), gw_value_of(-1));
-    sample_call(p, sample_tensor(p, GW_I64, -3, 3, 20), gw_value_of(7));
-    sample_call(p, sample_real(p, -2, 2, 2, 3), gw_value_of(0), gw_value_of(1));
+    order_rows(c, arg_int(c->args, 1), arg_bool(c->args, 3));
 }
 
 const op op_topk = {
@@ -240,9 +209,9 @@ const op op_topk = {
     .results = 2,
     .infer = infer_topk,
     .compute = compute_topk,
-    .grad = grad_topk,
+    .variant = 2,
+    .grad = grad,
     .saves = OP_SAVE_OUT(1),
-    .samples = samples_topk,
 };
 
 gw_sorted gw_topk_with(gw_scope *s, gw_tensor *x, int64_t k, gw_topk_options options) {

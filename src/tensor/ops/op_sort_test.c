@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 // Whether |a| stands before |b| by definition. NaN is larger than everything.
 static bool is_before(double a, double b, bool descending) {

@@ -1,5 +1,4 @@
 // A tensor cut along a dimension into several views: split, split_with_sizes, chunk.
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -91,27 +90,13 @@ static void grad(op_grad *g) {
     g->d_inputs[0] = gw_cat(s, parts, g->output_count, (int)arg_int(g->args, 2));
 }
 
-static void samples_split(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 5, 3), gw_value_of(2), gw_value_of(0));
-    sample_call(p, sample_real(p, -2, 2, 2, 4), gw_value_of(2), gw_value_of(-1));
-    sample_call(p, sample_real(p, -2, 2, 4), gw_value_of(9));
-    sample_call(p, sample_real(p, -2, 2, 0, 3), gw_value_of(0));
-}
-
 const op op_split = {
     .name = "split",
     .params = "x:tensor size:int dim:int?=0",
     .results = OP_LIST,
     .infer = infer_split,
     .grad = grad,
-    .samples = samples_split,
 };
-
-static void samples_split_with_sizes(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 5, 3), sample_ints(2, 0, 3), gw_value_of(0));
-    sample_call(p, sample_real(p, -2, 2, 2, 4), sample_ints(1, 2, 1), gw_value_of(-1));
-    sample_call(p, sample_real(p, -2, 2, 0), sample_ints(0));
-}
 
 const op op_split_with_sizes = {
     .name = "split_with_sizes",
@@ -119,15 +104,7 @@ const op op_split_with_sizes = {
     .results = OP_LIST,
     .infer = infer_split_with_sizes,
     .grad = grad,
-    .samples = samples_split_with_sizes,
 };
-
-static void samples_chunk(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 7, 2), gw_value_of(4), gw_value_of(0));
-    sample_call(p, sample_real(p, -2, 2, 2, 6), gw_value_of(3), gw_value_of(1));
-    sample_call(p, sample_real(p, -2, 2, 3), gw_value_of(9));
-    sample_call(p, sample_real(p, -2, 2, 2, 0), gw_value_of(3), gw_value_of(-1));
-}
 
 const op op_chunk = {
     .name = "chunk",
@@ -135,7 +112,6 @@ const op op_chunk = {
     .results = OP_LIST,
     .infer = infer_chunk,
     .grad = grad,
-    .samples = samples_chunk,
 };
 
 static gw_list *run(gw_scope *s, const op *o, gw_tensor *x, gw_value how, int dim) {

@@ -1,4 +1,4 @@
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 static gw_tensor *part(gw_scope *s, gw_list *parts, int i) {
     return gw_tensor_of(s, gw_list_get(s, parts, i));

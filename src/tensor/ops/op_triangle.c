@@ -2,7 +2,6 @@
 #include "tensor/copy.h"
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -10,7 +9,7 @@
 static void infer_triangle(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (x->dims >= 2)
-        op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
+        op_output_like(c, x);
     else
         op_fail(c, GW_INVALID, "%s is not a matrix: it must have 2 dimensions or more",
                 shape_text(x).text);
@@ -20,8 +19,11 @@ static int64_t within(int64_t low, int64_t x, int64_t high) {
     return x < low ? low : x > high ? high : x;
 }
 
+enum { UPPER, LOWER };  // variants
+
 // Row i keeps the columns up to i + diagonal, or those from there on.
-static void compute_triangle(op_call *c, bool lower) {
+static void compute_triangle(op_call *c) {
+    bool lower = c->op->variant == LOWER;
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (x->numel == 0) return;
     int64_t rows = x->sizes[x->dims - 2], columns = x->sizes[x->dims - 1];
@@ -35,59 +37,26 @@ static void compute_triangle(op_call *c, bool lower) {
     }
 }
 
-static void samples_triangle(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 4));
-    sample_call(p, sample_real(p, -2, 2, 2, 4, 3), gw_value_of(1));
-    sample_call(p, sample_real(p, -2, 2, 4, 4), gw_value_of(-2));
-    sample_call(p, sample_real(p, -2, 2, 2, 2), gw_value_of(INT64_MAX));
-    sample_call(p, sample_real(p, -2, 2, 2, 2), gw_value_of(INT64_MIN));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 3, 3));
-    sample_call(p, sample_real(p, -2, 2, 0, 3));
+static void grad_triangle(op_grad *g) {
+    const gw_value args[] = { gw_value_of(g->d_outputs[0]), g->args[1] };
+    g->d_inputs[0] = op_run(g->scope, g->op, args, 2, NULL);
 }
 
-static void compute_tril(op_call *c) {
-    compute_triangle(c, true);
-}
-
-static void grad_tril(op_grad *g) {
-    g->d_inputs[0] = gw_tril(g->scope, g->d_outputs[0], arg_int(g->args, 1));
-}
-
-const op op_tril = {
-    .name = "tril",
-    .params = "x:tensor diagonal:int?=0",
-    .infer = infer_triangle,
-    .compute = compute_tril,
-    .grad = grad_tril,
-    .samples = samples_triangle,
-};
-
-gw_tensor *gw_tril(gw_scope *s, gw_tensor *x, int64_t diagonal) {
-    return op_run(s, &op_tril, (const gw_value[]){ gw_value_of(x), gw_value_of(diagonal) }, 2,
-                  NULL);
-}
-
-static void compute_triu(op_call *c) {
-    compute_triangle(c, false);
-}
-
-static void grad_triu(op_grad *g) {
-    g->d_inputs[0] = gw_triu(g->scope, g->d_outputs[0], arg_int(g->args, 1));
-}
-
-const op op_triu = {
-    .name = "triu",
-    .params = "x:tensor diagonal:int?=0",
-    .infer = infer_triangle,
-    .compute = compute_triu,
-    .grad = grad_triu,
-    .samples = samples_triangle,
-};
-
-gw_tensor *gw_triu(gw_scope *s, gw_tensor *x, int64_t diagonal) {
-    return op_run(s, &op_triu, (const gw_value[]){ gw_value_of(x), gw_value_of(diagonal) }, 2,
-                  NULL);
-}
+#define ROW(verb, which)                                                                           \
+    const op op_##verb = {                                                                         \
+        .name = #verb,                                                                             \
+        .params = "x:tensor diagonal:int?=0",                                                      \
+        .infer = infer_triangle,                                                                   \
+        .compute = compute_triangle,                                                               \
+        .variant = which,                                                                          \
+        .grad = grad_triangle,                                                                     \
+    };                                                                                             \
+    gw_tensor *gw_##verb(gw_scope *s, gw_tensor *x, int64_t diagonal) {                            \
+        const gw_value args[] = { gw_value_of(x), gw_value_of(diagonal) };                         \
+        return op_run(s, &op_##verb, args, 2, NULL);                                               \
+    }
+ROW(tril, LOWER)
+ROW(triu, UPPER)
 
 // ---- nonzero ------------------------------------------------------------------------------------
 static bool is_nonzero(gw_dtype type, const void *values, int64_t i) {
@@ -114,20 +83,10 @@ static void infer_nonzero(op_call *c) {
     dense_close(&values);
 }
 
-static void samples_nonzero(op_sampler *p) {
-    sample_call(p, sample_tensor(p, GW_I64, 0, 2, 3, 4));
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 2, 3, 2));
-    sample_call(p, sample_real(p, 1, 2, 5));
-    sample_call(p, sample_real(p, 1, 2));
-    sample_call(p, sample_tensor(p, GW_U8, 0, 1, 3));
-    sample_call(p, sample_real(p, 1, 2, 0, 3));
-}
-
 const op op_nonzero = {
     .name = "nonzero",
     .params = "x:tensor",
     .infer = infer_nonzero,
-    .samples = samples_nonzero,
 };
 
 gw_tensor *gw_nonzero(gw_scope *s, gw_tensor *x) {

@@ -1,5 +1,5 @@
 #include "tensor/ops/op.h"
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 #include "testing/testing.h"
 #include <gradwire/ops.h>
 

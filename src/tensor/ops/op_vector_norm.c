@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include "tensor/ops/reduction.h"
 #include <gradwire/ops.h>
@@ -12,11 +11,7 @@ enum { DIMS_AT = 2 };
 
 static void infer(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
-    if (!dtype_is_float((gw_dtype)x->dtype)) {
-        op_fail(c, GW_INVALID, "%s is not a float dtype, but must be one; gw_to_dtype converts it",
-                gw_dtype_name((gw_dtype)x->dtype));
-        return;
-    }
+    if (!op_check_float(c, (gw_dtype)x->dtype)) return;
     if (!reduction_infer_at(c, (gw_dtype)x->dtype, DIMS_AT)) return;
     double p = arg_number(c->args, 1);
     bool empty = reduction_of_at(c->args, DIMS_AT).n == 0 && c->outputs[0]->numel > 0;
@@ -99,17 +94,6 @@ static void grad(op_grad *g) {
             gw_to_dtype(s, isinf(p) ? d_extreme(g, y, d) : d_power(g, y, d, p), (gw_dtype)x->dtype);
 }
 
-// ---- The row ------------------------------------------------------------------------------------
-static void samples(op_sampler *p) {
-    const double norms[] = { 2, 1, 0.5, 1.5, 3, 0, -1, INFINITY, -INFINITY };
-    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
-        sample_call(p, sample_real(p, 0.25, 2, 2, 3, 4), gw_value_of(norms[i]), sample_ints(0, 2));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(2));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(3), gw_value_of(-1),
-                gw_value_of_bool(true));
-    sample_call(p, sample_real(p, -2, 2, 0, 3), gw_value_of(2), gw_value_of(0));
-}
-
 const op op_norm = {
     .name = "norm",
     .params = "x:tensor p:number?=2 dims:ints? keepdim:bool?",
@@ -118,7 +102,6 @@ const op op_norm = {
     .compute = compute,
     .grad = grad,
     .saves = OP_SAVE_ARG(0) | OP_SAVE_OUT(0),
-    .samples = samples,
 };
 
 gw_tensor *gw_norm_with(gw_scope *s, gw_tensor *x, double p, gw_dims_options options) {

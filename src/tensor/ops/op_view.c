@@ -1,7 +1,6 @@
 // Other views of the same values.
 #include "tensor/copy.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
@@ -75,11 +74,14 @@ static void infer_reshape(op_call *c) {
     int64_t sizes[GW_DIMS_MAX], strides[GW_DIMS_MAX];
     int dims = arg_ints(c->args, 1, sizes);
     if (!complete(c, x, dims, sizes)) return;
-    if (find_strides(x, dims, sizes, strides)) {
+    if (find_strides(x, dims, sizes, strides))
         op_output_view(c, x, dims, sizes, strides, x->offset);
-    } else {
+    else if (c->op == &op_reshape)
         op_output(c, (gw_dtype)x->dtype, dims, sizes);
-    }
+    else
+        op_fail(c, GW_INVALID,
+                "%s cannot get the shape %s without a copy; gw_reshape copies if it must",
+                shape_text(x).text, shape_text_of(dims, sizes).text);
 }
 
 // A new output has the elements of |x| in order, in whatever shape.
@@ -94,42 +96,19 @@ static void copy_if_new(op_call *c) {
     handle_release(same);
 }
 
-static void infer_view(op_call *c) {
-    const gw_tensor *x = arg_tensor(c->args, 0);
-    int64_t sizes[GW_DIMS_MAX], strides[GW_DIMS_MAX];
-    int dims = arg_ints(c->args, 1, sizes);
-    if (!complete(c, x, dims, sizes)) return;
-    if (!find_strides(x, dims, sizes, strides)) {
-        op_fail(c, GW_INVALID,
-                "%s cannot get the shape %s without a copy; gw_reshape copies if it must",
-                shape_text(x).text, shape_text_of(dims, sizes).text);
-        return;
-    }
-    op_output_view(c, x, dims, sizes, strides, x->offset);
-}
-
-static void samples_reshape(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 4), sample_ints(2, 6));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), sample_ints(-1));
-    sample_call(p, sample_real(p, -2, 2, 1), sample_ints());
-    sample_call(p, sample_real(p, -2, 2, 0, 4), sample_ints(2, 0, 5));
-}
-
 const op op_reshape = {
     .name = "reshape",
     .params = "x:tensor sizes:ints",
     .infer = infer_reshape,
     .compute = copy_if_new,
     .grad = grad_reshape,
-    .samples = samples_reshape,
 };
 
 const op op_view = {
     .name = "view",
     .params = "x:tensor sizes:ints",
-    .infer = infer_view,
+    .infer = infer_reshape,
     .grad = grad_reshape,
-    .samples = samples_reshape,
 };
 
 static gw_tensor *run_shaped(gw_scope *s, const op *o, gw_tensor *x, gw_shape shape) {
@@ -170,18 +149,11 @@ static void grad_expand(op_grad *g) {
     g->d_inputs[0] = unbroadcast(g->scope, g->d_outputs[0], g->args[0].as.tensor);
 }
 
-static void samples_expand(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 1), sample_ints(2, -1, 4));
-    sample_call(p, sample_real(p, -2, 2), sample_ints(3));
-    sample_call(p, sample_real(p, -2, 2, 1, 4), sample_ints(0, 4));
-}
-
 const op op_expand = {
     .name = "expand",
     .params = "x:tensor sizes:ints",
     .infer = infer_expand,
     .grad = grad_expand,
-    .samples = samples_expand,
 };
 
 gw_tensor *gw_expand_with(gw_scope *s, gw_tensor *x, gw_shape shape) {
@@ -202,18 +174,11 @@ static void infer_squeeze(op_call *c) {
     op_output_view(c, x, dims, sizes, strides, x->offset);
 }
 
-static void samples_squeeze(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 1, 2), gw_value_of(1));
-    sample_call(p, sample_real(p, -2, 2, 3, 2), gw_value_of(-1));
-    sample_call(p, sample_real(p, -2, 2, 0, 1), gw_value_of(1));
-}
-
 const op op_squeeze = {
     .name = "squeeze",
     .params = "x:tensor dim:int",
     .infer = infer_squeeze,
     .grad = grad_reshape,
-    .samples = samples_squeeze,
 };
 
 gw_tensor *gw_squeeze(gw_scope *s, gw_tensor *x, int dim) {
@@ -240,19 +205,11 @@ static void infer_unsqueeze(op_call *c) {
     op_output_view(c, x, x->dims + 1, sizes, strides, x->offset);
 }
 
-static void samples_unsqueeze(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 2), gw_value_of(1));
-    sample_call(p, sample_real(p, -2, 2, 3, 2), gw_value_of(-1));
-    sample_call(p, sample_real(p, -2, 2), gw_value_of(0));
-    sample_call(p, sample_real(p, -2, 2, 0), gw_value_of(0));
-}
-
 const op op_unsqueeze = {
     .name = "unsqueeze",
     .params = "x:tensor dim:int",
     .infer = infer_unsqueeze,
     .grad = grad_reshape,
-    .samples = samples_unsqueeze,
 };
 
 gw_tensor *gw_unsqueeze(gw_scope *s, gw_tensor *x, int dim) {

@@ -24,13 +24,6 @@ gw_dtype operands_work_dtype(const op_call *c, gw_dtype dtype) {
     return as == GW_I32 && (is_wide(c->args[0]) || is_wide(c->args[1])) ? GW_I64 : as;
 }
 
-static bool has_same_shape(const gw_tensor *a, const gw_tensor *b) {
-    if (a->dims != b->dims) return false;
-    for (int i = 0; i < a->dims; i++)
-        if (a->sizes[i] != b->sizes[i]) return false;
-    return true;
-}
-
 void operands_output(op_call *c, gw_dtype dtype) {
     const gw_tensor *a = arg_tensor(c->args, 0), *b = arg_tensor(c->args, 1);
     const gw_tensor *x = a ? a : b;
@@ -38,13 +31,24 @@ void operands_output(op_call *c, gw_dtype dtype) {
         op_fail(c, GW_INVALID, "one of the two operands must be a tensor");
         return;
     }
-    if (!a || !b || has_same_shape(a, b)) {
+    if (!a || !b || tensor_has_shape_of(a, b)) {
         op_output(c, dtype, x->dims, x->sizes);
         return;
     }
     int64_t sizes[GW_DIMS_MAX];
     int dims = op_broadcast(c, a, b, sizes);
     if (dims >= 0) op_output(c, dtype, dims, sizes);
+}
+
+void operands_infer(op_call *c) {
+    gw_dtype dtype = operands_dtype(c, 0, 1);
+    c->plan.ints[0] = operands_work_dtype(c, dtype);
+    operands_output(c, dtype);
+}
+
+void operands_infer_bool(op_call *c) {
+    c->plan.ints[0] = operands_work_dtype(c, operands_dtype(c, 0, 1));
+    operands_output(c, GW_BOOL8);
 }
 
 // In PyTorch -1 is 255 as u8. A number in an operation with floats stays as exact as the kernel's type.
@@ -64,33 +68,41 @@ void operand_input_cast(ew_input *in, const op_call *c, int i, gw_dtype as) {
                                        : gw_value_of(dtype_read_int(dtype, one));
 }
 
+void operands_run(op_call *c, loop l, int in_count) {
+    gw_dtype as = (gw_dtype)c->plan.ints[0];
+    ew_call e;
+    e.out = c->outputs[0];
+    e.out_as = as;
+    e.in_count = in_count;
+    e.vectors = 0;
+    e.kernel = loop_for(l, as);
+    e.reals = NULL;
+    for (int i = 0; i < in_count; i++) operand_input_cast(&e.in[i], c, i, as);
+    elementwise_run(&e);
+}
+
+void operands_compute(op_call *c) {
+    operands_run(c, (loop)c->op->variant, 2);
+}
+
+void operands_compute_bool(op_call *c) {
+    gw_dtype as = (gw_dtype)c->plan.ints[0];
+    ew_call e = {
+        .out = c->outputs[0],
+        .out_as = GW_BOOL8,
+        .in_count = 2,
+        .kernel = loop_for((loop)(c->op->variant & ~OPERANDS_SWAPPED), as),
+    };
+    int first = c->op->variant & OPERANDS_SWAPPED ? 1 : 0;
+    operand_input(&e.in[0], c, first, as);
+    operand_input(&e.in[1], c, 1 - first, as);
+    elementwise_run(&e);
+}
+
 void operand_give(op_grad *g, int i, operand_derivative *f) {
     if (g->args[i].kind != GW_TENSOR) return;
     int k = grad_input(g, i);
     if (!g->wanted[k]) return;
     gw_tensor *d = f(g, gw_value_of(g->d_outputs[0]));
     g->d_inputs[k] = unbroadcast(g->scope, d, g->args[i].as.tensor);
-}
-
-// ---- Samples ------------------------------------------------------------------------------------
-void operand_samples(op_sampler *p, double low, double high) {
-    sample_call(p, sample_real(p, low, high, 3, 4), sample_real(p, low, high, 3, 4));
-    sample_call(p, sample_real(p, low, high, 2, 1, 3),
-                sample_real(p, low, high, 4, 1));                                   // broadcast
-    sample_call(p, sample_real(p, low, high), sample_real(p, low, high, 5));        // scalar
-    sample_call(p, sample_real(p, low, high, 0, 3), sample_real(p, low, high, 3));  // empty
-    sample_call(p, sample_real(p, low, high, 5), gw_value_of(1.5));
-    sample_call(p, gw_value_of(2), sample_real(p, low, high, 5));
-}
-
-void operand_samples_mixed(op_sampler *p) {
-    operand_samples(p, -2, 2);
-    sample_call(p, sample_tensor(p, GW_I64, -9, 9, 4), sample_tensor(p, GW_I32, -9, 9, 2, 1));
-    sample_call(p, sample_tensor(p, GW_U8, 0, 9, 4), sample_real(p, -2, 2, 4));
-    sample_call(p, sample_tensor(p, GW_I8, -9, 9, 4), sample_tensor(p, GW_I16, -9, 9, 4));
-}
-
-void operand_samples_with_bools(op_sampler *p) {
-    operand_samples_mixed(p);
-    sample_call(p, sample_tensor(p, GW_BOOL8, 0, 2, 4), sample_tensor(p, GW_BOOL8, 0, 2, 3, 4));
 }

@@ -64,8 +64,5 @@ extern const op op_equal, op_allclose;
 // Not in the table: only derivatives use them, on whatever device has kernels of them.
 extern const op op_sum_to;  // unbroadcast.c
 extern const op op_slope;   // op_unary.c
-extern const op op_softmax_back, op_log_softmax_back, op_nll_back, op_cross_entropy_back;
-extern const op op_cumsum_backward, op_layer_norm_back, op_layer_norm_product;
-extern const op op_max_pool_back, op_embedding_back;
 
 #endif

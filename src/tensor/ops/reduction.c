@@ -1,7 +1,6 @@
 #include "tensor/ops/reduction.h"
 
 #include "tensor/dtype.h"
-#include "tensor/ops/op_sample.h"
 #include <gradwire/ops.h>
 
 _Static_assert((int)GW_DIMS_MAX <= 32, "a bit of 32 for each dimension");
@@ -44,6 +43,16 @@ bool reduction_infer_at(op_call *c, gw_dtype dtype, int dims_at) {
             sizes[dims++] = 1;
     }
     return op_output(c, dtype, dims, sizes) != NULL;
+}
+
+void reduction_infer_float(op_call *c) {
+    gw_dtype d = (gw_dtype)arg_tensor(c->args, 0)->dtype;
+    if (op_check_float(c, d)) reduction_infer(c, d);
+}
+
+void reduction_infer_wide(op_call *c) {
+    gw_dtype d = (gw_dtype)arg_tensor(c->args, 0)->dtype;
+    reduction_infer(c, dtype_is_float(d) ? d : GW_I64);
 }
 
 static uint32_t dims_of(const gw_value *args, int dims_at) {
@@ -137,23 +146,4 @@ gw_tensor *reduction_run_dims(gw_scope *s, const op *o, gw_tensor *x, gw_dims_op
     gw_value args[] = { gw_value_of(x), reduction_dims(s, o, options),
                         gw_value_of(options.keepdim) };
     return op_run(s, o, args, 3, NULL);
-}
-
-// ---- Samples ------------------------------------------------------------------------------------
-void reduction_samples(op_sampler *p) {
-    sample_call(p, sample_real(p, -2, 2, 3, 4));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_none(), gw_value_of_bool(true));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(0));
-    sample_call(p, sample_real(p, -2, 2, 3, 4), gw_value_of(-1), gw_value_of_bool(true));
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 4), gw_value_of(1), gw_value_of_bool(false));
-    sample_call(p, sample_real(p, -2, 2, 2, 33), gw_value_of(1));
-    sample_call(p, sample_real(p, -2, 2, 0, 3), gw_value_of(1));
-}
-
-void reduction_samples_over(op_sampler *p) {
-    reduction_samples(p);
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 4), sample_ints(1, 2));
-    sample_call(p, sample_real(p, -2, 2, 2, 3, 4), sample_ints(-1, 0), gw_value_of_bool(true));
-    sample_call(p, sample_real(p, -2, 2, 2, 2, 3, 2), sample_ints(1, 3));
-    sample_call(p, sample_real(p, -2, 2, 2, 3), sample_ints());
 }

@@ -22,6 +22,10 @@ static inline bool reduction_infer(op_call *c, gw_dtype dtype) {
     return reduction_infer_at(c, dtype, 1);
 }
 
+// In the dtype of x, which must be a float; in that dtype or, of integers and bools, i64.
+void reduction_infer_float(op_call *c);
+void reduction_infer_wide(op_call *c);
+
 reduction reduction_of_at(const gw_value *args, int dims_at);
 static inline reduction reduction_of(const gw_value *args) {
     return reduction_of_at(args, 1);
@@ -48,8 +52,13 @@ gw_tensor *reduction_run_dims(gw_scope *s, const op *o, gw_tensor *x, gw_dims_op
 // one and several are given.
 gw_value reduction_dims(gw_scope *s, const op *o, gw_dims_options options);
 
-// Everything, each dimension, kept and not; then several dimensions too.
-void reduction_samples(struct op_sampler *p);
-void reduction_samples_over(struct op_sampler *p);
+// A row over any dimensions, and its public function.
+#define REDUCTION_ROW(verb, ...)                                                                   \
+    const op op_##verb = { .name = #verb,                                                          \
+                           .params = "x:tensor dims:ints? keepdim:bool?",                          \
+                           __VA_ARGS__ };                                                          \
+    gw_tensor *gw_##verb##_with(gw_scope *s, gw_tensor *x, gw_dims_options options) {              \
+        return reduction_run_dims(s, &op_##verb, x, options);                                      \
+    }
 
 #endif

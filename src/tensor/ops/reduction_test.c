@@ -1,5 +1,5 @@
 #include "tensor/ops/reduction.h"
-#include "tensor/ops/op_expect.h"
+#include "testing/op_expect.h"
 
 // Sums over each set of dimensions of a tensor compared with one dimension after the other.
 static void several_dims_are_one_after_the_other(void **state) {

@@ -91,8 +91,7 @@ const op op_sum_to = {
 };
 
 gw_tensor *unbroadcast(gw_scope *s, gw_tensor *d, const gw_tensor *x) {
-    bool same = d->dims == x->dims && memcmp(d->sizes, x->sizes, x->dims * sizeof(int64_t)) == 0;
-    if (!same) {
+    if (!tensor_has_shape_of(d, x)) {
         gw_value sizes = value_of_ints((gw_shape){ x->dims, x->sizes });
         d = op_run(s, &op_sum_to, (const gw_value[]){ gw_value_of(d), sizes }, 2, NULL);
     }

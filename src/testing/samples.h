@@ -1,18 +1,18 @@
-// Samples: small inputs that each row makes for the battery of tests which iterates over the table.
-// A row's |samples| makes the interesting arguments:
+// Samples: small inputs of each operator for the batteries of tests that iterate over the table of operators. A
+// function makes the interesting arguments of one or several rows:
 //
-//     static void samples(op_sampler *p) {
+//     static void samples_pow(op_sampler *p) {
 //         sample_call(p, sample_real(p, -2, 2, 3, 4), sample_real(p, -2, 2, 4));     // broadcast
 //         sample_call(p, sample_real(p, -2, 2, 0, 4), gw_value_of(1.5));             // empty
 //     }
 //
-// The test that iterates fills an op_sampler, calls o->samples(p), and gets each call through
-// |run|. Numbers depend only on |seed| and on the numbers made before. For rows that draw random
-// numbers themselves, a test that runs a sample twice seeds the scope before each run.
+// A battery fills an op_sampler, calls samples_make, and gets each call through |run|. Numbers depend only on |seed| and
+// on the numbers made before. For rows that draw random numbers themselves, a test that runs a sample twice seeds the
+// scope before each run.
 //
 // Ownership: everything belongs to p->scope.
-#ifndef TENSOR_OPS_OP_SAMPLE_H
-#define TENSOR_OPS_OP_SAMPLE_H
+#ifndef TESTING_SAMPLES_H
+#define TESTING_SAMPLES_H
 
 #include "tensor/ops/op.h"
 
@@ -28,6 +28,17 @@ typedef struct op_sampler {
     uint64_t drawn;
     int call_count;
 } op_sampler;
+
+// Makes all samples of p->op. Fails the test if there are none.
+void samples_make(op_sampler *p);
+
+// The samples of some rows, by the file that has them; the last row is NULL.
+typedef struct sample_row {
+    const op *op;
+    void (*make)(op_sampler *p);
+} sample_row;
+extern const sample_row samples_of_operands[], samples_of_shapes[], samples_of_reductions[];
+extern const sample_row samples_of_indices[], samples_of_layers[];
 
 // A tensor of p->real, or of |dtype|, with values spread evenly over [low, high) at random, none of
 // them twice. Integers are rounded down, so they do repeat.

@@ -1,6 +1,6 @@
 // Checks of results for tests of operators. For tests only.
-#ifndef TENSOR_OPS_OP_EXPECT_H
-#define TENSOR_OPS_OP_EXPECT_H
+#ifndef TESTING_OP_EXPECT_H
+#define TESTING_OP_EXPECT_H
 
 #include <math.h>
 

@@ -1,7 +1,8 @@
-#include "tensor/ops/op_sample.h"
+#include "testing/samples.h"
 
 #include "base/random.h"
 #include "tensor/dtype.h"
+#include "testing/testing.h"
 
 // A number in [0, 1).
 static double draw(op_sampler *p) {
@@ -43,4 +44,18 @@ void sample_run(op_sampler *p, const gw_value *args, int arg_count) {
     if (p->scope->error) return;
     p->call_count++;
     p->run(p, args, arg_count);
+}
+
+void samples_make(op_sampler *p) {
+    const sample_row *const tables[] = { samples_of_operands, samples_of_shapes,
+                                         samples_of_reductions, samples_of_indices,
+                                         samples_of_layers };
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        for (const sample_row *row = tables[i]; row->op; row++) {
+            if (row->op != p->op) continue;
+            row->make(p);
+            return;
+        }
+    }
+    fail_msg("gw.%s has no samples", p->op->name);
 }
