@@ -175,7 +175,7 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 /// |group| may also be the group of |ddp|, if no member has left: that repairs replicas of which one has left out a
 /// pass. Members pair passes by count, so that a member that is behind stays behind: passes then fail with TIMEOUT and
 /// "w1 is at pass 6, 2 behind", and without a deadline they pair different steps. All members call gw_group_agree, then
-/// gw_ddp_reform. `gradwire run` ends all workers with the first one that fails, unless it has --on-failure=keep.
+/// gw_ddp_reform. By default `gradwire run` ends all workers with the first one that fails.
 ///
 /// opt: NULL: none, on all members.
 /// Errors: of collectives; MISMATCH, naming both sides, for different models or hooks, or an optimizer on some members

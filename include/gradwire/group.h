@@ -195,7 +195,7 @@ typedef struct GW_BY_NAME gw_reform_options {
 
 /// Opens the next generation of |group|: the remaining members in their old order, then joining members by rank. It has
 /// the name of |group|, which ends, and new numbers of collectives. `gradwire run` ends all workers with the first one
-/// that fails, unless it has --on-failure=keep.
+/// that fails, unless it has --on-failure=keep or --max-restarts.
 ///
 /// |s| releases |group|, if it holds it, so that a loop in one scope keeps one group: |group| remains as a handle whose
 /// collectives are WRONG_STATE until the new group is re-formed in turn.
