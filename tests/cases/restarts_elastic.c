@@ -1,6 +1,6 @@
 // An elastic job whose workers are started again by the launcher. Started with
-// `gradwire run -n 3 --max-restarts M restarts_elastic RANK WAY N`: the first N attempts of RANK end in the middle of the job.
-// The others continue as two members, and admit the next attempt. WAY: "kill", "exit0" and "exit3" (without leaving),
+// `gradwire run -n 3 --max-restarts M restarts_elastic RANKS WAY N`: the first N attempts of RANKS ("1", "12") end in the middle
+// of the job. The others continue without them, and admit the next attempts. WAY: "kill", "stop", "exit0" and "exit3",
 // "unlink" (kill, and the program is deleted), "crash" (the first attempt is killed, later ones exit with 5 before they join).
 #include <gradwire.h>
 #include <signal.h>
@@ -35,13 +35,14 @@ static void end(const char *program, const char *way) {
     if (!strcmp(way, "unlink")) unlink(program);
     if (!strcmp(way, "exit0")) _exit(0);
     if (!strcmp(way, "exit3")) _exit(3);
+    if (!strcmp(way, "stop")) raise(SIGSTOP);
     raise(SIGKILL);
 }
 
-// The remaining members take a step before they admit the next attempt.
-static gw_group *continue_without(gw_scope *root, gw_group *group, int rank) {
+// The remaining members take a step before they admit the next attempts.
+static gw_group *continue_without(gw_scope *root, gw_group *group, int lost, int rank) {
     while (gw_ok(root) && take_step(root, group)) continue;
-    do group = gw_group_reform(root, group, .min = MEMBERS - 1);
+    do group = gw_group_reform(root, group, .min = MEMBERS - lost);
     while (gw_ok(root) && !take_step(root, group));
     if (gw_ok(root)) printf("rank %d continues as one of %d\n", rank, gw_group_size(group));
     return gw_group_reform(root, group, .min = MEMBERS, .grow = true);
@@ -50,7 +51,7 @@ static gw_group *continue_without(gw_scope *root, gw_group *group, int rank) {
 int main(int argc, char **argv) {
     if (argc != 4) return 2;
     gw_launch place = gw_rpc_launched();
-    bool is_victim = place.rank == (int)strtol(argv[1], NULL, 10);
+    bool is_victim = strchr(argv[1], '0' + place.rank);
     int deaths = (int)strtol(argv[3], NULL, 10), deaths_seen = is_victim ? place.attempt : 0;
     printf("rank %d attempt %d pid %d\n", place.rank, place.attempt, (int)getpid());
     if (is_victim && place.attempt && !strcmp(argv[2], "crash")) _exit(5);
@@ -58,7 +59,7 @@ int main(int argc, char **argv) {
     gw_group *group = enter(root, place);
     for (; gw_ok(root) && deaths_seen < deaths; deaths_seen++) {
         if (is_victim && take_step(root, group)) end(argv[0], argv[2]);
-        group = continue_without(root, group, place.rank);
+        group = continue_without(root, group, (int)strlen(argv[1]), place.rank);
     }
     for (int i = 0; i < 2 && gw_ok(root); i++)
         if (!take_step(root, group)) gw_fail(root, GW_DISCONNECTED, "a member is lost");

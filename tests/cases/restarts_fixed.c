@@ -1,7 +1,8 @@
 // A job of a world size, all of whose ranks are started again by the launcher, and which continues from its checkpoint.
 // Started with `gradwire run -n 3 --max-restarts M restarts_fixed FOLDER WAY [TEXT]`. In the first attempt rank 1 ends before
 // the third of six steps. WAY: "kill"; "fail" (its root scope closes with TEXT as its error); "stays" (kill, and rank 0
-// prints "asked" at SIGTERM and stays); "always" (kill, in every attempt).
+// prints "asked" at SIGTERM and stays); "always" (kill, in every attempt); "twice" (kill, in two
+// attempts, while rank 0 ignores SIGTERM and exits with 0 after it has left).
 #include <gradwire.h>
 #include <signal.h>
 #include <stdio.h>
@@ -55,9 +56,11 @@ static int64_t agree(gw_scope *root, gw_group *world, int64_t own) {
 int main(int argc, char **argv) {
     if (argc < 3) return 2;
     gw_launch place = gw_rpc_launched();
-    bool is_victim = place.rank == 1 && (place.attempt == 0 || !strcmp(argv[2], "always"));
+    bool twice = !strcmp(argv[2], "twice"), always = !strcmp(argv[2], "always");
+    bool is_victim = place.rank == 1 && (always || place.attempt < (twice ? 2 : 1));
     bool stays = !strcmp(argv[2], "stays") && place.rank == 0;
     if (stays) signal(SIGTERM, stay);
+    if (twice && place.rank == 0) signal(SIGTERM, SIG_IGN);
     printf("rank %d attempt %d pid %d\n", place.rank, place.attempt, (int)getpid());
     gw_scope *root = gw_scope_open(NULL);
     gw_rpc_init(root);
@@ -75,5 +78,6 @@ int main(int argc, char **argv) {
     if (gw_ok(root)) printf("rank %d is done\n", place.rank);
     if (stays && !gw_ok(root)) wait_for_request();
     gw_rpc_shutdown(root);
-    return gw_exit_code(gw_scope_close(root));
+    int code = gw_exit_code(gw_scope_close(root));
+    return twice && place.rank == 0 ? 0 : code;
 }

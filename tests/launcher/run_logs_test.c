@@ -80,6 +80,19 @@ static void list_events(path logs, char *out, size_t size) {
     fclose(f);
 }
 
+// The guard of a killed launcher ends all processes with the mark in their environment. A folder gets into that of others.
+static void no_name_has_the_mark_of_the_job(void **state) {
+    (void)state;
+    path folder = make_folder(), logs = in_folder(folder, "logs");
+    result r =
+        RUN("run", "-n", "1", "--log-dir", logs.text, "sh", "-c",
+            "case $TORCHELASTIC_ERROR_FILE.$TORCHELASTIC_RUN_ID in *$GRADWIRE_JOB*) exit 9;; "
+            "*/slot0/attempt0/error.json.?*) exit 0;; esac; exit 8");
+    assert_int_equal(r.code, 0);
+    forget(r);
+    remove_folder(folder);
+}
+
 static void each_attempt_has_files_of_its_own(void **state) {
     (void)state;
     path folder = make_folder(), logs = in_folder(folder, "logs");
@@ -120,6 +133,8 @@ static void a_death_by_a_signal_is_described(void **state) {
                            " was killed by signal 11 "));
     const json_t *gradwire = json_object_get(report, "gradwire");
     assert_string_equal(text_at(gradwire, "status"), "signal 11");
+    assert_non_null(strstr(r.err, "gradwire: the first failure: rank 0 (pid "));
+    assert_null(strstr(r.err, "  error: "));
     assert_int_equal(number_at(gradwire, "slot"), 0);
     assert_int_equal(number_at(gradwire, "attempt"), 0);
     json_decref(report);
@@ -211,6 +226,7 @@ static void a_file_that_cannot_be_written_changes_nothing(void **state) {
     remove_folder(folder);
 }
 
-GW_TESTS(run_logs, each_attempt_has_files_of_its_own, a_death_by_a_signal_is_described,
-         the_error_of_a_worker_is_kept_and_printed, the_error_of_a_worker_that_cannot_join_is_kept,
-         streams_go_where_the_user_wants, a_file_that_cannot_be_written_changes_nothing);
+GW_TESTS(run_logs, no_name_has_the_mark_of_the_job, each_attempt_has_files_of_its_own,
+         a_death_by_a_signal_is_described, the_error_of_a_worker_is_kept_and_printed,
+         the_error_of_a_worker_that_cannot_join_is_kept, streams_go_where_the_user_wants,
+         a_file_that_cannot_be_written_changes_nothing);

@@ -64,6 +64,31 @@ static void a_rank_that_exits_with_0_without_leaving_starts_again(void **state) 
     expect_one_restarted(2, "exit0", "exited with code 0 before it had left the job");
 }
 
+// They start again one by one, each at a cost of one restart.
+static void two_ranks_lost_at_once_start_again(void **state) {
+    (void)state;
+    result r = RUN("run", "-n", "3", "--max-restarts=2", ELASTIC, "02", "kill", "1");
+    note(&r);
+    assert_int_equal(r.code, 0);
+    assert_int_equal(count_of(r.out, " continues as one of 1\n"), 1);
+    assert_int_equal(count_of(r.out, " is done as one of 3\n"), 3);
+    for (int i = 0; i < 3; i++) assert_int_equal(starts_of(r.out, i, 1), i != 1);
+    assert_non_null(strstr(r.err, "attempt 1 (1 restart left)\n"));
+    assert_non_null(strstr(r.err, "attempt 1 (0 restarts left)\n"));
+    forget(r);
+}
+
+static void a_silent_rank_is_killed_and_starts_again(void **state) {
+    (void)state;
+    result r = RUN("run", "-n", "3", "--max-restarts=1", ELASTIC, "1", "stop", "1");
+    note(&r);
+    assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.err, " is dead to the others, and is killed: "));
+    assert_non_null(strstr(r.err, "; it starts again, attempt 1 (0 restarts left)\n"));
+    assert_int_equal(count_of(r.out, " is done as one of 3\n"), 3);
+    forget(r);
+}
+
 static void processes_that_a_failed_attempt_has_started_are_killed(void **state) {
     (void)state;
     launched l = LAUNCH("run", "-n", "3", "--max-restarts=1", "sh", "-c",
@@ -104,6 +129,20 @@ static void a_job_of_a_world_size_starts_again_from_its_checkpoint(void **state)
     (void)state;
     expect_all_restarted("--on-failure=auto");
     expect_all_restarted("--on-failure=restart-all");
+}
+
+// A rank that has left and exited with 0 is not absent for the next attempts of the others.
+static void a_rank_that_was_done_starts_again_with_all(void **state) {
+    (void)state;
+    path folder = make_folder();
+    result r = RUN("run", "-n", "3", "--max-restarts=2", "--backoff=0.2", "--grace=10000", FIXED,
+                   folder.text, "twice");
+    note(&r);
+    assert_int_equal(r.code, 0);
+    for (int i = 0; i < 3; i++) assert_int_equal(starts_of(r.out, i, 2), 1);
+    assert_int_equal(count_of(r.out, " is done\n"), 3);
+    forget(r);
+    remove_folder(folder);
 }
 
 // Until rank 0 has received the request to end, which it does not obey.
@@ -286,8 +325,10 @@ static void enough_ranks_that_succeed_are_a_success(void **state) {
 }
 
 GW_TESTS(run_restarts, a_killed_rank_starts_again_and_the_others_continue,
-         a_rank_that_exits_with_0_without_leaving_starts_again,
+         a_rank_that_exits_with_0_without_leaving_starts_again, two_ranks_lost_at_once_start_again,
+         a_silent_rank_is_killed_and_starts_again,
          processes_that_a_failed_attempt_has_started_are_killed,
+         a_rank_that_was_done_starts_again_with_all,
          a_job_of_a_world_size_starts_again_from_its_checkpoint,
          a_signal_cancels_the_restart_of_all_ranks,
          a_rank_that_does_not_end_for_a_restart_is_killed,

@@ -113,7 +113,7 @@ static const char *open_job(job *j) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (!open_sinks(j) || !open_memory(j)) return "memory";
     if (!make_id(j->id) || !make_id(j->name)) return "getrandom";
-    if (j->options.log_dir && !log_folder_open(&j->logs, j->options.log_dir, j->id))
+    if (j->options.log_dir && !log_folder_open(&j->logs, j->options.log_dir, j->name))
         return "--log-dir";
     if (!open_port(j)) return "no free port";
     if (!signals_open(&j->signals)) return "signalfd";

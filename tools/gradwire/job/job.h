@@ -33,6 +33,7 @@ typedef struct rank {
     int status;  // how it ended, from waitpid
     int64_t started_ms, ended_ms;
     bool has_ended_early;     // with code 0, as a member that had not left
+    bool is_described;        // in error.json, by the launcher: its worker has not done so
     bool is_judged;           // the effect of its end on the job is decided
     bool has_begun;           // to join, or a process that it started has
     bool has_joined;          // the same
@@ -78,7 +79,8 @@ typedef struct job {
     // what it holds
     char id[JOB_ID_SIZE];  // the mark of its processes on this host
     log_folder logs;
-    char name[JOB_ID_SIZE];    // over all hosts, if this one is host 0 and the user has given none
+    char name
+        [JOB_ID_SIZE];  // in files and variables; over all hosts, if this one is host 0 and the user has given none
     struct rlimit file_limit;  // as it was for the launcher, and is for ranks; 0: not known yet
     signals signals;
     guard guard;

@@ -158,6 +158,11 @@ void report_restart(job *j, const rank *r, const char *why, const restart_plan *
                      number_of(j, r), "attempt", plan->attempt, "left", plan->left, "why", why);
 }
 
+void report_failed(job *j, const rank *r, const char *why) {
+    log_folder_event(&j->logs, "failed", "s:i, s:i, s:s", "slot", number_of(j, r), "attempt",
+                     r->attempt, "why", why);
+}
+
 const char *report_why_none(job *j, budget_decision decision) {
     static const char *const reasons[] = {
         [BUDGET_RESTART] = "",

@@ -27,6 +27,7 @@ typedef struct restart_plan {
 
 // |why|: how |r| has failed.
 void report_restart(job *j, const rank *r, const char *why, const restart_plan *plan);
+void report_failed(job *j, const rank *r, const char *why);  // an event that is not printed
 const char *report_why_none(job *j,
                             budget_decision decision);  // why a failed rank does not start again
 void report_not_started(job *j);                        // ranks that could not start again

@@ -46,11 +46,14 @@ bool slot_is_due(const rank *r, int64_t now_ms) {
 }
 
 bool slot_leaves_members(const job *j, const rank *r) {
+    bool any = false;
     for (int i = 0; i < j->member_count; i++) {
         const job_member *m = &j->members[i];
-        if (m->rank == r && m->has_joined && !m->has_left) return true;
+        if (m->rank != r || !m->has_joined) continue;
+        if (m->has_left) return false;
+        any = true;
     }
-    return false;
+    return any;
 }
 
 void slots_clear_absence(job *j) {
@@ -67,7 +70,7 @@ void slot_close_output(rank *r) {
     log_close(&r->log);
 }
 
-void slot_write_error(const job *j, const rank *r, const char *why) {
+void slot_write_error(const job *j, rank *r, const char *why) {
     char path[LOG_PATH_BYTES], status[32];
     int number = run_rank(&j->options, (int)(r - j->ranks));
     if (!j->options.log_dir) return;
@@ -80,5 +83,5 @@ void slot_write_error(const job *j, const rank *r, const char *why) {
     error_report e = {
         .message = why, .status = status, .worker = "", .slot = number, .attempt = r->attempt
     };
-    error_file_write(path, &e);
+    r->is_described = error_file_write(path, &e);
 }

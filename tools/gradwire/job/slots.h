@@ -11,7 +11,8 @@ void slot_clear(job *j, rank *r, int attempt);
 // Whether the next attempt starts now: it is time, and all output of the last one has been passed on.
 bool slot_is_due(const rank *r, int64_t now_ms);
 
-// Whether the attempt, which ends with code 0, has members that have not left the job: for the other workers it is lost.
+// Whether the attempt, which ends with code 0, has members, none of which has left the job: for the other workers it is
+// lost. Workers that it has started itself may end with it.
 bool slot_leaves_members(const job *j, const rank *r);
 
 // No attempt has ended in any slot: for all ranks that start again together.
@@ -21,6 +22,6 @@ void slots_clear_absence(job *j);
 void slot_close_output(rank *r);
 
 // Writes error.json for an attempt that has failed, unless its worker has done so. |why|: a text for people.
-void slot_write_error(const job *j, const rank *r, const char *why);
+void slot_write_error(const job *j, rank *r, const char *why);
 
 #endif

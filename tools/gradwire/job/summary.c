@@ -20,7 +20,7 @@ static void describe_time(const rank *r, char *out, size_t size) {
 // What the worker has said itself: in its file, or to the launcher.
 static void print_error(job *j, const rank *r, const char *file) {
     char text[TEXT_BYTES];
-    if (file && error_file_read(file, text, sizeof text))
+    if (file && !r->is_described && error_file_read(file, text, sizeof text))
         sink_print(j->messages, "  error: %s", text);
     else if (r->failed_ns)
         sink_print(j->messages, "  error: %s", r->failed_why);

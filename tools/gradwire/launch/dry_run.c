@@ -45,6 +45,7 @@ void dry_run(const run_options *o) {
         variables_visit(&(variables_options){ .run = o,
                                               .index = i,
                                               .mark = "a random one",
+                                              .run_id = "a random one",
                                               .job_id = o->node_count > 1 ? "that of host 0" : "",
                                               .port = o->master_port,
                                               .key_fd = -1 },

@@ -58,7 +58,7 @@ static void add_key(visitor *v, const run_options *run, int key_fd) {
 // The variables of torchrun that its programs read.
 static void add_torchelastic(visitor *v, const variables_options *o) {
     const run_options *run = o->run;
-    const char *id = run->rdzv_id[0] ? run->rdzv_id : o->job_id[0] ? o->job_id : o->mark;
+    const char *id = run->rdzv_id[0] ? run->rdzv_id : o->job_id[0] ? o->job_id : o->run_id;
     add(v, "ROLE_NAME", "default");
     add(v, "ROLE_RANK", "%d", run_rank(run, o->index));
     add(v, "ROLE_WORLD_SIZE", "%d", run_world_size(run));

@@ -7,12 +7,13 @@
 #include "options/run_options.h"
 
 // |port| 0 is not known yet, |key_fd| -1 neither. |mark| is the launcher's, |job_id| that of all
-// hosts, "" if there is one alone.
+// hosts, "" if there is one alone. |run_id| is for a job without either name: no mark, since it may get into the
+// environment of other processes, which the guard would end.
 typedef struct variables_options {
     const run_options *run;
     int index;  // which of this host's ranks
     int attempt;
-    const char *mark, *job_id;
+    const char *mark, *job_id, *run_id;
     const char *error_file;  // NULL: none
     int port, key_fd;
 } variables_options;

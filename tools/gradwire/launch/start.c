@@ -77,6 +77,7 @@ static bool set_environment(const job *j, int index) {
                             .index = index,
                             .attempt = attempt,
                             .mark = j->id,
+                            .run_id = j->name,
                             .job_id = j->nodes.job_id,
                             .error_file = has_file ? error_file : NULL,
                             .port = j->port,

@@ -14,8 +14,8 @@ typedef enum failure_action {
     ACTION_START_ALL,   // all ranks end, and start again
 } failure_action;
 
-// Whether a rank that has ended has failed. |leaves_members|: one of its workers was a member of the job, and has not left
-// it: for the other members it is lost.
+// Whether a rank that has ended has failed. |leaves_members|: it was a member of the job, and has not left it: for
+// the other members it is lost.
 bool failures_has_failed(failure_policy p, bool exits_with_0, bool leaves_members);
 
 // |are_elastic|: the failed rank and all that run are workers of an elastic job. |v| counts for policies with restarts.

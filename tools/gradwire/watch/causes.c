@@ -67,8 +67,7 @@ static void rank_failed(job *j, rank *r, rank *cause) {
     bool keeps = j->options.on_failure == FAILURE_KEEP;
     char why[LINK_TEXT_SIZE];
     if (!ends_job(j, r, cause, why, sizeof why)) return;
-    log_folder_event(&j->logs, "failed", "s:i, s:i, s:s", "slot",
-                     run_rank(&j->options, (int)(r - j->ranks)), "attempt", r->attempt, "why", why);
+    if (by_itself) report_failed(j, r, why);
     if (by_itself && !j->cause) j->cause = cause->is_running ? r : cause;
     if (is_alone && by_itself && (!r->killed_why[0] || run_restarts(&j->options)))
         sink_print(j->messages, "%s", why);

@@ -243,7 +243,7 @@ bool members_are_joining(const job *j) {
 // The process group of a rank that has ended may have more processes, which may join. With restarts, the next attempt of
 // a rank that has failed joins in its place.
 static bool is_absent(const job *j, const rank *r) {
-    bool is_done = r->pid && !r->is_running && kill(-r->pid, 0) != 0;
+    bool is_done = r->pid && !r->is_running && !r->awaits_start && kill(-r->pid, 0) != 0;
     return is_done && !(run_restarts(&j->options) && (r->status || r->has_ended_early));
 }
 

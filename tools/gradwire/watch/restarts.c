@@ -67,6 +67,7 @@ void restarts_begin_round(job *j) {
     int round = next_round(j);
     for (int i = 0; i < j->options.rank_count; i++) {
         rank *r = &j->ranks[i];
+        r->is_judged = true;  // whatever its end was: it adds nothing
         r->awaits_start = true;
         r->start_ms = j->round_start_ms;
         r->next_attempt = round;
