@@ -89,15 +89,18 @@ static void a_silent_rank_is_killed_and_starts_again(void **state) {
     forget(r);
 }
 
+// Before the job is over: rank 0 ends after the test has seen it.
 static void processes_that_a_failed_attempt_has_started_are_killed(void **state) {
     (void)state;
     launched l = LAUNCH("run", "-n", "3", "--max-restarts=1", "sh", "-c",
-                        "sleep 10000 & echo child $!; exec " ELASTIC " 1 kill 1");
+                        "sleep 10000 & echo child $!; " ELASTIC " 1 kill 1; code=$?; "
+                        "[ $RANK = 0 ] && read x; exit $code");
     int child = open_process(read_line(l.out_fd, "[1] child "));
-    read_line(l.out_fd, "[1] rank 1 attempt 1 pid ");
     wait_for_end(child);
     result r = finish(l);
+    note(&r);
     assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.err, ") exited with code 137; it starts again, attempt 1 "));
     forget(r);
 }
 
@@ -253,6 +256,27 @@ static void await_delay(launched *l, int rank) {
     while (!strstr(read_line(l->err_fd, line), " again in 10000 s, attempt 2 (")) continue;
 }
 
+// The worker has joined and left before its rank fails.
+static void a_job_without_a_running_rank_waits_for_the_next_attempt(void **state) {
+    (void)state;
+    path folder = make_folder();
+    char script[600];
+    snprintf(script, sizeof script,
+             "sleep 0 & " FIXED " %s kill && test $TORCHELASTIC_RESTART_COUNT = 2 || exit 3",
+             folder.text);
+    static const char *const policies[] = { "--on-failure=restart", "--on-failure=restart-all" };
+    for (int i = 0; i < 2; i++) {
+        result r = RUN("run", "-n", "1", "--max-restarts=2", "--backoff=0.3", policies[i], "sh",
+                       "-c", script);
+        note(&r);
+        assert_int_equal(r.code, 0);
+        assert_int_equal(starts_of(r.out, 0, 2), 1);
+        assert_non_null(strstr(r.err, " again in 0.3 s, attempt 2 (0 restarts left)\n"));
+        forget(r);
+    }
+    remove_folder(folder);
+}
+
 static void a_signal_ends_a_job_that_waits_to_start_a_rank_again(void **state) {
     (void)state;
     launched l =
@@ -335,6 +359,7 @@ GW_TESTS(run_restarts, a_killed_rank_starts_again_and_the_others_continue,
          a_launcher_killed_during_a_restart_leaves_no_process,
          a_failure_beyond_the_budget_ends_the_job, a_crash_loop_ends_the_job,
          a_program_that_fails_before_it_joins_does_not_start_again,
+         a_job_without_a_running_rank_waits_for_the_next_attempt,
          a_signal_ends_a_job_that_waits_to_start_a_rank_again,
          a_signal_ends_a_job_that_waits_to_start_all_ranks_again,
          a_program_deleted_between_attempts_ends_the_job, enough_ranks_that_succeed_are_a_success);
