@@ -123,6 +123,23 @@ static void each_attempt_has_files_of_its_own(void **state) {
     remove_folder(folder);
 }
 
+// The disk may be full when a rank starts again: that costs its log, not the rank.
+static void an_attempt_without_a_log_runs(void **state) {
+    (void)state;
+    path folder = make_folder(), logs = in_folder(folder, "logs");
+    char script[600];
+    snprintf(script, sizeof script, "[ $RANK = 1 ] && rm -rf %s; exec " ELASTIC " 1 kill 1",
+             logs.text);
+    result r =
+        RUN("run", "-n", "3", "--max-restarts=1", "--log-dir", logs.text, "sh", "-c", script);
+    testing_note("%s%s", r.out, r.err);
+    assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.err, "gradwire: attempt 1 of rank 1 has no log: "));
+    assert_non_null(strstr(r.out, "[1] rank 1 is done as one of 3\n"));
+    forget(r);
+    remove_folder(folder);
+}
+
 static void a_death_by_a_signal_is_described(void **state) {
     (void)state;
     path folder = make_folder(), logs = in_folder(folder, "logs");
@@ -227,6 +244,6 @@ static void a_file_that_cannot_be_written_changes_nothing(void **state) {
 }
 
 GW_TESTS(run_logs, no_name_has_the_mark_of_the_job, each_attempt_has_files_of_its_own,
-         a_death_by_a_signal_is_described, the_error_of_a_worker_is_kept_and_printed,
-         the_error_of_a_worker_that_cannot_join_is_kept, streams_go_where_the_user_wants,
-         a_file_that_cannot_be_written_changes_nothing);
+         an_attempt_without_a_log_runs, a_death_by_a_signal_is_described,
+         the_error_of_a_worker_is_kept_and_printed, the_error_of_a_worker_that_cannot_join_is_kept,
+         streams_go_where_the_user_wants, a_file_that_cannot_be_written_changes_nothing);

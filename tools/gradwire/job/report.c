@@ -175,6 +175,11 @@ const char *report_why_none(job *j, budget_decision decision) {
     return reasons[decision];
 }
 
+void report_no_log(job *j, const rank *r, int error) {
+    sink_print(j->messages, "attempt %d of rank %d has no log: %s", r->attempt, number_of(j, r),
+               strerror(error));
+}
+
 void report_not_started(job *j) {
     sink_print(j->messages, "ranks do not start again: %s", j->refusal);
     log_folder_event(&j->logs, "not started", "s:s", "why", j->refusal);

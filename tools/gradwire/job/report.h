@@ -30,6 +30,7 @@ void report_restart(job *j, const rank *r, const char *why, const restart_plan *
 void report_failed(job *j, const rank *r, const char *why);  // an event that is not printed
 const char *report_why_none(job *j,
                             budget_decision decision);  // why a failed rank does not start again
+void report_no_log(job *j, const rank *r, int error);   // of an attempt that runs without
 void report_not_started(job *j);                        // ranks that could not start again
 
 void report_end(job *j);  // the cause once more, when it is far above

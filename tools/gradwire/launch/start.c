@@ -16,6 +16,7 @@
 
 #include "options/binding.h"
 #include "options/command.h"
+#include "job/report.h"
 #include "job/slots.h"
 #include "launch/environment.h"
 #include "options/streams.h"
@@ -182,7 +183,10 @@ static bool open_outputs(job *j, int index, int write_fds[OUTPUTS]) {
     int number = run_rank(&j->options, index);
     int shown = run_streams_to_output(&j->options, number);
     int kept = run_streams_to_files(&j->options, number);
-    if (!open_logs(j, r)) return false;
+    if (!open_logs(j, r)) {
+        if (r->attempt == 0) return false;
+        report_no_log(j, r, errno);
+    }
     for (int i = 0; i < OUTPUTS && !j->passes_through; i++) {
         int ends[2];
         output *o = &r->outputs[i];

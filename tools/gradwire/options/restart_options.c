@@ -69,8 +69,8 @@ bool restart_options_take_environment(run_options *out) {
 }
 
 static bool check_streams(const run_options *o) {
-    if (o->redirects && !streams_check("-r", o->redirects, o->rank_count)) return false;
-    if (o->tee && !streams_check("-t", o->tee, o->rank_count)) return false;
+    if (o->redirects && !streams_check("-r", o->redirects, run_world_size(o))) return false;
+    if (o->tee && !streams_check("-t", o->tee, run_world_size(o))) return false;
     return o->log_dir || !(o->redirects || o->tee) ||
            parse_complain("%s needs --log-dir=FOLDER, where the files are made",
                           o->redirects ? "-r" : "-t");

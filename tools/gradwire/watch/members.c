@@ -183,7 +183,12 @@ static void end_joining(job *j, const worker_event *n) {
 
 static void note_elastic(job *j, const worker_event *n) {
     job_member *m = find_member(j, n->incarnation);
-    if (m && m->rank) m->rank->is_elastic = true;
+    if (!m || !m->rank) return;
+    rank *r = m->rank;
+    r->is_elastic = true;
+    // It has joined without the rank that is absent.
+    if (r->lost_absent) r->lost_why[0] = '\0';
+    r->lost_absent = NULL;
 }
 
 static void note_left(job *j, const worker_event *n) {
