@@ -193,8 +193,78 @@ static void a_rank_that_exits_with_0_fails_if_it_has_not_left(void **state) {
     }
 }
 
-GW_TESTS(run_budget, the_job_has_one_budget, without_a_budget_nothing_starts_again,
-         older_restarts_than_the_window_do_not_count, a_second_restart_within_a_minute_is_delayed,
+// ---- Events and policies --------------------------------------------------------------------------
+
+enum { DONE = -1, POLICIES = 6 };
+
+// stop, keep, restart, restart-all, and auto in a job of a world size and in an elastic one.
+static const struct {
+    failure_policy policy;
+    bool are_elastic;
+} policies[POLICIES] = {
+    { FAILURE_STOP, false },        { FAILURE_KEEP, false }, { FAILURE_RESTART, true },
+    { FAILURE_RESTART_ALL, false }, { FAILURE_AUTO, false }, { FAILURE_AUTO, true },
+};
+
+// The end of a worker, after |before| failures of its slot that were granted.
+typedef struct event {
+    const char *what;
+    bool exits_with_0, leaves_members, has_joined, nobody_has_joined;
+    int before;
+    int actions[POLICIES];
+} event;
+
+#define ENDS ACTION_END_JOB
+#define RUNS ACTION_CONTINUE
+#define ONE ACTION_START_RANK
+#define ALL ACTION_START_ALL
+
+static const event events[] = {
+    { "is killed, crashes, or has another code", .has_joined = true,
+      .actions = { ENDS, RUNS, ONE, ALL, ALL, ONE } },
+    { "is killed before it has joined, while others have",
+      .actions = { ENDS, RUNS, ONE, ALL, ALL, ONE } },
+    { "exits with 0, and had left", .exits_with_0 = true, .has_joined = true,
+      .actions = { DONE, DONE, DONE, DONE, DONE, DONE } },
+    { "exits with 0, and had not left", .exits_with_0 = true, .leaves_members = true,
+      .has_joined = true, .actions = { DONE, DONE, ONE, ALL, ALL, ONE } },
+    { "fails before any has joined", .nobody_has_joined = true,
+      .actions = { ENDS, RUNS, ENDS, ENDS, ENDS, ENDS } },
+    { "fails for the third time at its beginning", .before = 2,
+      .actions = { ENDS, RUNS, ENDS, ENDS, ENDS, ENDS } },
+    { "fails when the budget is used up", .has_joined = true, .before = 3,
+      .actions = { ENDS, RUNS, ENDS, ENDS, ENDS, ENDS } },
+};
+
+static int act_on(const event *e, int policy) {
+    fixture f;
+    int64_t start_ms;
+    failure_policy p = policies[policy].policy;
+    open_budget(&f, p < FAILURE_RESTART ? 0 : 3, 0, 0);
+    if (!failures_has_failed(p, e->exits_with_0, e->leaves_members)) return DONE;
+    for (int i = 0; i < e->before; i++) fail_at(&f, 0, 50000, 10, e->has_joined, &start_ms);
+    budget_failure failure = { .slot = 0,
+                               .started_ms = 50000,
+                               .now_ms = 50010,
+                               .has_joined = e->has_joined,
+                               .job_has_begun = true,
+                               .job_has_joined = !e->nobody_has_joined };
+    return failures_act(p, policies[policy].are_elastic, budget_fail(&f.b, &failure, &start_ms));
+}
+
+static void each_end_of_a_worker_has_an_action_under_each_policy(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++) {
+        for (int k = 0; k < POLICIES; k++) {
+            testing_note("a worker %s; policy %d", events[i].what, k);
+            assert_int_equal(act_on(&events[i], k), events[i].actions[k]);
+        }
+    }
+}
+
+GW_TESTS(run_budget, each_end_of_a_worker_has_an_action_under_each_policy, the_job_has_one_budget,
+         without_a_budget_nothing_starts_again, older_restarts_than_the_window_do_not_count,
+         a_second_restart_within_a_minute_is_delayed,
          a_delay_is_of_one_slot_and_ends_after_a_minute, a_delay_beyond_30_s_is_the_users,
          three_early_failures_of_a_slot_are_a_crash_loop,
          a_failure_before_any_worker_has_joined_ends_the_job,
