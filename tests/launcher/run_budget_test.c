@@ -209,7 +209,7 @@ static const struct {
 // The end of a worker, after |before| failures of its slot that were granted.
 typedef struct event {
     const char *what;
-    bool exits_with_0, leaves_members, has_joined, nobody_has_joined;
+    bool exits_with_0, leaves_members, has_joined, none_has_joined;
     int before;
     int actions[POLICIES];
 } event;
@@ -228,7 +228,7 @@ static const event events[] = {
       .actions = { DONE, DONE, DONE, DONE, DONE, DONE } },
     { "exits with 0, and had not left", .exits_with_0 = true, .leaves_members = true,
       .has_joined = true, .actions = { DONE, DONE, ONE, ALL, ALL, ONE } },
-    { "fails before any has joined", .nobody_has_joined = true,
+    { "fails before any has joined", .none_has_joined = true,
       .actions = { ENDS, RUNS, ENDS, ENDS, ENDS, ENDS } },
     { "fails for the third time at its beginning", .before = 2,
       .actions = { ENDS, RUNS, ENDS, ENDS, ENDS, ENDS } },
@@ -248,7 +248,7 @@ static int act_on(const event *e, int policy) {
                                .now_ms = 50010,
                                .has_joined = e->has_joined,
                                .job_has_begun = true,
-                               .job_has_joined = !e->nobody_has_joined };
+                               .job_has_joined = !e->none_has_joined };
     return failures_act(p, policies[policy].are_elastic, budget_fail(&f.b, &failure, &start_ms));
 }
 
