@@ -98,7 +98,9 @@ static void prepare_end(job *j, rank *r, const siginfo_t *how) {
     bool has_failed = failures_has_failed(j->options.on_failure, exits_with_0,
                                           exits_with_0 && slot_leaves_members(j, r));
     r->has_ended_early = has_failed && exits_with_0;
-    if (has_failed && run_restarts(&j->options)) kill(-r->pid, SIGKILL);
+    // Processes that were asked to end have the grace time for it.
+    bool was_asked = j->policy.stage != AWAITING_RANKS;
+    if (has_failed && !was_asked && run_restarts(&j->options)) kill(-r->pid, SIGKILL);
 }
 
 static void rank_ended(job *j, rank *r, int status) {
