@@ -104,6 +104,19 @@ static void processes_that_a_failed_attempt_has_started_are_killed(void **state)
     forget(r);
 }
 
+static void processes_that_were_asked_to_end_have_the_grace_time(void **state) {
+    (void)state;
+    launched l = LAUNCH("run", "-n", "1", "--max-restarts=1", "--grace=10000", "sh", "-c",
+                        "(trap 'sleep 0.3; echo saved; exit' TERM; echo child; "
+                        "while :; do sleep 0.1; done) & exec sleep 10000");
+    read_line(l.out_fd, "[0] child");
+    kill(l.pid, SIGTERM);
+    result r = finish(l);
+    assert_int_equal(r.code, 128 + SIGTERM);
+    assert_non_null(strstr(r.out, "[0] saved\n"));
+    forget(r);
+}
+
 // ---- All ranks start again ------------------------------------------------------------------------
 
 static void expect_all_restarted(const char *policy) {
@@ -352,6 +365,7 @@ GW_TESTS(run_restarts, a_killed_rank_starts_again_and_the_others_continue,
          a_rank_that_exits_with_0_without_leaving_starts_again, two_ranks_lost_at_once_start_again,
          a_silent_rank_is_killed_and_starts_again,
          processes_that_a_failed_attempt_has_started_are_killed,
+         processes_that_were_asked_to_end_have_the_grace_time,
          a_rank_that_was_done_starts_again_with_all,
          a_job_of_a_world_size_starts_again_from_its_checkpoint,
          a_signal_cancels_the_restart_of_all_ranks,

@@ -67,19 +67,18 @@ static const char help[] =
     "MASTER_ADDR, MASTER_PORT and GRADWIRE_JOB in its environment, the variables of torchrun that\n"
     "begin with ROLE_ and TORCHELASTIC_, and the key, if there is one, in the descriptor "
     "GW_KEY_FD.\n"
-    "Rank 0 reads standard input; for the others it is empty. Lines\n"
-    "longer than 64 KiB are cut. A single rank on a terminal has no prefix.\n"
+    "Rank 0 reads standard input; for the others it is empty. Lines longer than 64 KiB are cut. A\n"
+    "single rank on a terminal has no prefix.\n"
     "\n"
     "Ctrl-C (SIGINT), SIGTERM, SIGHUP and SIGQUIT end the job, on all hosts: ranks get SIGINT,\n"
     "SIGTERM, SIGTERM, SIGQUIT, and after the grace time SIGKILL. A second one kills at once.\n"
     "Ctrl-Z, SIGCONT, SIGUSR1 and SIGUSR2 are passed on to the ranks of this host.\n"
     "\n"
-    "exit code: 0 if all ranks exited with 0, the last time that they ran; the code of the rank "
-    "that failed first, or 128 plus\n"
-    "the signal that killed it; 128 plus the signal that ended the job; 127 if the program was "
-    "not\n"
-    "found, 126 if it cannot be run; 125 if gradwire itself failed, or a host was lost; 2 for a\n"
-    "wrong command line. It is the same on all hosts.\n";
+    "exit code: 0 if all ranks exited with 0, the last time that they ran; the code of the rank\n"
+    "that failed first, or 128 plus the signal that killed it; 128 plus the signal that ended the\n"
+    "job; 127 if the program was not found, 126 if it cannot be run; 125 if gradwire itself "
+    "failed,\n"
+    "or a host was lost; 2 for a wrong command line. It is the same on all hosts.\n";
 
 // ---- Several hosts ------------------------------------------------------------------------------
 
