@@ -178,8 +178,8 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 /// If no member has left, |group| may also be the group that |ddp| has: this repairs replicas after one member has left
 /// out a pass. The n-th passes of all members are reduced together, so that a member that is behind stays behind:
 /// passes then fail with TIMEOUT and "w1 is at pass 6, 2 behind", and without a deadline gradients of different steps
-/// are averaged. All members call gw_group_agree, then gw_ddp_reform. `gradwire run` ends all workers when the first
-/// one fails, unless it has --on-failure=keep.
+/// are averaged. All members call gw_group_agree, then gw_ddp_reform. By default `gradwire run` ends all
+/// workers when the first one fails.
 ///
 /// opt: the optimizer of the model; or NULL on all members.
 /// Errors: of collectives; MISMATCH, naming both sides, if members have different models or hooks, or only some give an

@@ -198,7 +198,7 @@ typedef struct GW_BY_NAME gw_reform_options {
 
 /// Opens the next generation of |group|: the remaining members in their old order, then joining members by rank. It has
 /// the name of |group|, which ends, and numbers its collectives anew. `gradwire run` ends all workers when the first
-/// one fails, unless it has --on-failure=keep.
+/// one fails, unless it has --on-failure=keep or --max-restarts.
 ///
 /// If |s| holds |group|, |s| releases it, so that a loop in one scope keeps one group only: the handle |group| stays
 /// valid, with collectives that are WRONG_STATE, until the new group is re-formed in turn.

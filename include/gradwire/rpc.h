@@ -124,6 +124,7 @@ GW_API GW_TYPE_OF(gw_rpc_init) gw_rpc_init_with;
 typedef struct gw_launch {
     int rank, world_size;  ///< -1: not set
     int local_rank;        ///< among the ranks of this host; -1: not set
+    int attempt;  ///< how often this rank was started again (--max-restarts); 0: never, or not set
 } gw_launch;
 
 /// Returns the place of this process as its launcher set it. For programs that start workers of their own without a

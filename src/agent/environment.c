@@ -379,10 +379,13 @@ gw_launch environment_launch(environment_lookup variable) {
     const row *r = find(variable, plain.rank) ? &plain : find_engine(variable);
     if (!r) return (gw_launch){ .rank = UNSET, .world_size = UNSET, .local_rank = UNSET };
     const char *size_name;
+    int attempt;
     find_first(variable, r->world_size, &size_name);
+    bool is_counted = parse(find(variable, "TORCHELASTIC_RESTART_COUNT"), INT_MAX, &attempt);
     return (gw_launch){ .rank = number_of(variable, r->rank),
                         .world_size = number_of(variable, size_name),
-                        .local_rank = number_of(variable, r->local_rank) };
+                        .local_rank = number_of(variable, r->local_rank),
+                        .attempt = is_counted ? attempt : 0 };
 }
 
 // ---- Output -------------------------------------------------------------------------------------

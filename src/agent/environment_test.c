@@ -261,6 +261,11 @@ static void a_program_may_query_before_it_joins(void **state) {
     assert_int_equal(l.rank, 3);
     assert_int_equal(l.world_size, 4);
     assert_int_equal(l.local_rank, 0);
+    assert_int_equal(l.attempt, 0);
+    environment = (const char *const[]){ "RANK=1", "TORCHELASTIC_RESTART_COUNT=2", NULL };
+    assert_int_equal(environment_launch(look_up).attempt, 2);
+    environment = (const char *const[]){ "RANK=1", "TORCHELASTIC_RESTART_COUNT=-2", NULL };
+    assert_int_equal(environment_launch(look_up).attempt, 0);
     environment =
         (const char *const[]){ "RANK=1", "LOCAL_RANK=x", SLURM("2", "4", "1", "n1"), NULL };
     l = environment_launch(look_up);

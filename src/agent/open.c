@@ -2,6 +2,7 @@
 #include "agent/agent.h"
 
 #include "agent/environment.h"
+#include "agent/error_file.h"
 #include "agent/leave.h"
 #include "agent/member_table.h"
 #include "agent/receive.h"
@@ -61,7 +62,10 @@ static void leave_scope(gw_scope *s, void *data) {
     if (s->slots[SCOPE_TURN].fini) s->slots[SCOPE_TURN].fini(s, s->slots[SCOPE_TURN].data);
     scope_set_slot(s, SCOPE_TURN, NULL, NULL);
     // A child has none of the agent's threads, and must not close its parent's sessions.
-    if (!is_process_fork(((agent *)data)->mark)) close_agent(data);
+    if (!is_process_fork(((agent *)data)->mark)) {
+        if (s->error) error_file_report(((agent *)data)->name, s->error);
+        close_agent(data);
+    }
     s->agent = NULL;
     s->remote = NULL;
     s->env = NULL;
@@ -171,6 +175,7 @@ static gw_status start_on_loop(agent *a, const join_options *o, gw_error *error)
     if (!status) a->phase = AGENT_SERVING;
     env_listen_to_launcher(a->env, NULL, NULL);
     agent_notify_launcher(a, status ? "refused" : "joined", a->incarnation, "");
+    if (!status && a->job) agent_notify_launcher(a, "elastic", a->incarnation, "");
     return status;
 }
 
@@ -226,6 +231,7 @@ void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options
     if (!a) {
         if (!status) protection_fini(&o.protection);
         scope_fail_with(root, &error);
+        error_file_report("", &error);
         if (owns_env) env_close(e);
         return;
     }
@@ -241,6 +247,7 @@ void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options
             error_prefix(&error, "this process has an agent already: gw_rpc_init was called on a "
                                  "scope that is still open");
         scope_fail_with(root, &error);
+        error_file_report(o.name, &error);
     } else {
         attach(root, a);
     }

@@ -101,6 +101,7 @@ static void wait_until_over(agent *a, gw_scope *root, const way *way, int64_t ti
     report_unheard(a, root);
     see_off(a);
     agent_leave_on_loop(a);
+    if (!a->fence.status) agent_notify_launcher(a, "left", a->incarnation, "");
     if (late.status) scope_fail_with(root, &late);
     if (l->error.status) scope_fail_with(root, &l->error);
 }

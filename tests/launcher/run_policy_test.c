@@ -90,6 +90,59 @@ static void a_failed_start_kills_at_once(void **state) {
     assert_int_equal(policy_happened(&p, RANK_FAILED, SIGTERM, 1), 0);
 }
 
+// ---- All ranks start again ------------------------------------------------------------------------
+
+static void all_ranks_end_before_all_start_again(void **state) {
+    (void)state;
+    policy p;
+    policy_init(&p, 300);
+    assert_int_equal(policy_happened(&p, ROUND_FAILED, SIGTERM, 1000), SIGTERM);
+    assert_true(policy_ends_round(&p));
+    assert_int_equal(p.deadline_ms, 1300);
+    // A further failure adds nothing, not even time.
+    assert_int_equal(policy_happened(&p, RANK_FAILED, SIGTERM, 1100), 0);
+    assert_int_equal(policy_happened(&p, LEFTOVERS_FOUND, SIGTERM, 1200), 0);
+    assert_int_equal(p.deadline_ms, 1300);
+    assert_int_equal(policy_happened(&p, ROUND_ENDED, 0, 1250), 0);
+    assert_int_equal(p.stage, AWAITING_RANKS);
+    assert_false(policy_ends_round(&p));
+    assert_int_equal(p.deadline_ms, INT64_MAX);
+    assert_int_equal(policy_happened(&p, ROUND_FAILED, SIGTERM, 2000), SIGTERM);
+}
+
+static void ranks_that_do_not_end_for_a_restart_are_killed(void **state) {
+    (void)state;
+    policy p;
+    policy_init(&p, 300);
+    policy_happened(&p, ROUND_FAILED, SIGTERM, 0);
+    assert_int_equal(policy_happened(&p, TIME_IS_UP, SIGTERM, 300), SIGKILL);
+    assert_true(policy_ends_round(&p));
+    assert_int_equal(p.deadline_ms, 300 + DEATH_MS_MIN);
+    assert_int_equal(policy_happened(&p, RANK_FAILED, SIGTERM, 310), 0);
+    assert_int_equal(policy_happened(&p, LEFTOVERS_FOUND, SIGTERM, 320), SIGKILL);
+    policy waits = p;
+    assert_int_equal(policy_happened(&p, ROUND_ENDED, 0, 400), 0);
+    assert_int_equal(p.stage, AWAITING_RANKS);
+    assert_int_equal(policy_happened(&waits, TIME_IS_UP, 0, 300 + DEATH_MS_MIN), 0);
+    assert_int_equal(waits.stage, AWAITING_NOTHING);
+}
+
+static void a_signal_of_the_user_cancels_the_restart_of_all(void **state) {
+    (void)state;
+    policy p;
+    policy_init(&p, 300);
+    policy_happened(&p, ROUND_FAILED, SIGTERM, 0);
+    assert_int_equal(policy_happened(&p, USER_SIGNAL, SIGINT, 10), SIGINT);
+    assert_int_equal(p.stage, AWAITING_STOP);
+    assert_int_equal(p.deadline_ms, 310);
+    assert_int_equal(policy_happened(&p, USER_SIGNAL, SIGINT, 200), SIGKILL);
+    policy_init(&p, 300);
+    policy_happened(&p, ROUND_FAILED, SIGTERM, 0);
+    policy_happened(&p, TIME_IS_UP, SIGTERM, 300);
+    assert_int_equal(policy_happened(&p, USER_SIGNAL, SIGINT, 310), SIGKILL);
+    assert_int_equal(p.stage, AWAITING_DEATH);
+}
+
 static void each_rule_exists_once_and_has_a_reason(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
@@ -102,5 +155,6 @@ GW_TESTS(run_policy, a_failure_stops_the_others_then_kills_them,
          processes_that_cannot_be_killed_are_left_in_the_end,
          a_second_signal_kills_and_a_third_changes_nothing, two_signals_at_once_are_one_request,
          a_signal_to_all_processes_is_one_request_even_if_a_rank_ends_first,
-         leftovers_may_end_by_themselves_at_first, a_failed_start_kills_at_once,
-         each_rule_exists_once_and_has_a_reason);
+         all_ranks_end_before_all_start_again, ranks_that_do_not_end_for_a_restart_are_killed,
+         a_signal_of_the_user_cancels_the_restart_of_all, leftovers_may_end_by_themselves_at_first,
+         a_failed_start_kills_at_once, each_rule_exists_once_and_has_a_reason);

@@ -73,6 +73,21 @@ static void several_ranks_have_prefixes(void **state) {
     forget(r);
 }
 
+// The first attempt of rank 0 ends without having read any.
+static void terminal_input_reaches_the_next_attempt_of_rank_0(void **state) {
+    (void)state;
+    launched l = LAUNCH_ON_TERMINAL(
+        "run", "-n", "3", "--max-restarts=1", "sh", "-c",
+        "if [ $RANK.$TORCHELASTIC_RESTART_COUNT = 0.1 ]; then read x; echo got $x; fi; "
+        "exec " GW_BUILD_DIR "/bin/case-restarts_elastic 0 kill 1");
+    read_line(l.out_fd, "gradwire: rank 0 (pid ");
+    send_line(&l, "one");
+    assert_string_equal(read_line(l.out_fd, "[0] got "), "one");
+    result r = finish_on_terminal(l);
+    assert_int_equal(r.code, 0);
+    forget(r);
+}
+
 static void terminal_input_reaches_rank_0(void **state) {
     (void)state;
     launched l = LAUNCH_ON_TERMINAL("run", "-n", "2", "sh", "-c",
@@ -127,5 +142,6 @@ static void closing_the_terminal_ends_the_job(void **state) {
 }
 
 GW_TESTS(run_terminal, a_single_rank_has_the_terminal_for_its_output, several_ranks_have_prefixes,
-         terminal_input_reaches_rank_0, typing_ahead_of_a_rank_that_does_not_read_does_no_harm,
-         ctrl_c_ends_the_job, closing_the_terminal_ends_the_job);
+         terminal_input_reaches_the_next_attempt_of_rank_0, terminal_input_reaches_rank_0,
+         typing_ahead_of_a_rank_that_does_not_read_does_no_harm, ctrl_c_ends_the_job,
+         closing_the_terminal_ends_the_job);

@@ -79,6 +79,29 @@ static void a_wrong_command_line_prints_one_line(void **state) {
         { "gradwire", "run", "-n", "2", "--key=/nonexistent/job.key", "true" },
         { "gradwire", "run", "-n", "2", "--key=/nonexistent/job.key", "--insecure", "true" },
         { "gradwire", "run", "-n", "2", "--log-dir=/tmp", "--no-prefix", "true" },
+        { "gradwire", "run", "-n", "2", "--max-restarts=-1", "true" },
+        { "gradwire", "run", "-n", "2", "--max-restarts=10001", "true" },
+        { "gradwire", "run", "-n", "2", "--max-restarts=99999999999999999999", "true" },
+        { "gradwire", "run", "-n", "2", "--max-restarts=two", "true" },
+        { "gradwire", "run", "-n", "2", "--max-restarts=2", "--on-failure=stop", "true" },
+        { "gradwire", "run", "-n", "2", "--max-restarts=2", "--on-failure=keep", "true" },
+        { "gradwire", "run", "-n", "2", "--on-failure=restart", "true" },
+        { "gradwire", "run", "-n", "2", "--on-failure=restart-all", "true" },
+        { "gradwire", "run", "-n", "2", "--on-failure=auto", "--max-restarts=0", "true" },
+        { "gradwire", "run", "-n", "2", "--on-failure=restart-", "--max-restarts=1", "true" },
+        { "gradwire", "run", "-n", "2", "--on-failure=", "true" },
+        { "gradwire", "run", "-n", "2", "--restart-window=-1", "true" },
+        { "gradwire", "run", "-n", "2", "--backoff=soon", "true" },
+        { "gradwire", "run", "-n", "2", "--min-success=1", "true" },
+        { "gradwire", "run", "-n", "2", "--min-success=3", "--on-failure=keep", "true" },
+        { "gradwire", "run", "-n", "2", "--min-success=0", "--on-failure=keep", "true" },
+        { "gradwire", "run", "-n", "2", "-t", "3", "true" },
+        { "gradwire", "run", "-n", "2", "--log-dir=/tmp", "-t", "4", "true" },
+        { "gradwire", "run", "-n", "2", "--log-dir=/tmp", "-t", "", "true" },
+        { "gradwire", "run", "-n", "2", "--log-dir=/tmp", "-r", "9:1", "true" },
+        { "gradwire", "run", "-n", "2", "--log-dir=/tmp", "-r", "0:1,", "true" },
+        { "gradwire", "run", "-n", "2", "--log-dir=/tmp", "-r", "0:", "true" },
+        { "gradwire", "run", "-n", "2", "--log-dir=/tmp", "-r", "0=1", "true" },
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         testing_note("command line %zu", i);
@@ -99,6 +122,42 @@ static void options_may_have_underscores(void **state) {
     assert_int_equal(r.code, 0);
     assert_string_equal(r.out, "--a_b");
     forget(r);
+}
+
+// torchrun reads these variables; an option precedes its variable.
+static void variables_have_defaults_of_options(void **state) {
+    (void)state;
+    setenv("PET_MAX_RESTARTS", "many", 1);
+    result r = RUN("run", "-n", "1", "true");
+    assert_int_equal(r.code, 2);
+    assert_string_equal(r.err, "gradwire run: PET_MAX_RESTARTS takes a number from 0 to 10000, not "
+                               "\"many\"\n");
+    forget(r);
+    setenv("PET_MAX_RESTARTS", "7", 1);
+    setenv("PET_ON_FAILURE", "restart_all", 1);
+    r = RUN("run", "-n", "1", "sh", "-c", "echo $TORCHELASTIC_MAX_RESTARTS");
+    assert_string_equal(r.out, "[0] 7\n");
+    forget(r);
+    r = RUN("run", "-n", "1", "--max_restarts=8", "sh", "-c", "echo $TORCHELASTIC_MAX_RESTARTS");
+    assert_string_equal(r.out, "[0] 8\n");
+    forget(r);
+    r = RUN("run", "-n", "1", "--on-failure=stop", "true");
+    assert_int_equal(r.code, 2);
+    forget(r);
+}
+
+static void restarts_are_refused_over_several_hosts(void **state) {
+    (void)state;
+    static const char *const options[] = { "--max-restarts=1", "--min-success=1" };
+    for (int i = 0; i < 2; i++) {
+        result r =
+            RUN("run", "-n", "1", "--nnodes=2", "--node-rank=0", "--rdzv-endpoint=localhost:1",
+                options[i], i ? "--on-failure=keep" : "--on-failure=auto", "true");
+        testing_note("%s", r.err);
+        assert_int_equal(r.code, 2);
+        assert_non_null(strstr(r.err, " is for one host, not for --nnodes=2\n"));
+        forget(r);
+    }
 }
 
 static void a_host_without_an_address_is_refused(void **state) {
@@ -620,6 +679,7 @@ GW_TESTS(run, help_and_version_are_printed, a_wrong_command_line_prints_one_line
          options_may_have_underscores, a_host_without_an_address_is_refused,
          ranks_find_their_rank_in_the_environment, a_free_port_is_kept_for_rank_0,
          rank_0_reads_the_input, ranks_inherit_from_the_launcher, lines_carry_their_rank,
+         variables_have_defaults_of_options, restarts_are_refused_over_several_hosts,
          a_log_is_kept_for_each_rank, a_dry_run_prints_the_commands,
          a_dry_run_prints_the_processors, ranks_are_bound_to_their_share_of_the_processors,
          the_manual_names_every_option, no_prefix_leaves_output_alone,

@@ -12,7 +12,7 @@
 #include "base/system_error.h"
 #include "launch/dry_run.h"
 #include "job/job.h"
-#include "output/log.h"
+#include "job/slots.h"
 #include "watch/other_hosts.h"
 #include "system/port.h"
 #include "launch/start.h"
@@ -42,13 +42,28 @@ static bool open_memory(job *j) {
     j->groups = calloc(count, sizeof *j->groups);
     j->polls = calloc(count * OUTPUTS + OUTPUTS + INPUT_POLL_COUNT + 3, sizeof *j->polls);
     // Never touched where lines are short, and so never there.
+    j->budget =
+        (budget){ .max = j->options.max_restarts,
+                  .window_ms = j->options.restart_window_ms,
+                  .backoff_ms = j->options.backoff_ms,
+                  .restarts_ms = calloc((size_t)j->options.max_restarts + 1, sizeof(int64_t)),
+                  .slots = calloc(count, sizeof *j->budget.slots) };
+    if (!j->budget.restarts_ms || !j->budget.slots) return false;
     j->lines = j->passes_through ? NULL : malloc(count * OUTPUTS * LINE_MAX_BYTES);
     if (!j->ranks || !j->groups || !j->polls || (!j->passes_through && !j->lines)) return false;
     for (size_t i = 0; i < count; i++) {
         j->ranks[i].last.total = &j->line_count;
-        j->ranks[i].log.fd = -1;
-        for (int k = 0; k < OUTPUTS; k++)
-            j->ranks[i].outputs[k] = (output){ .fd = -1, .to = j->to[k], .log = &j->ranks[i].log };
+        rank *r = &j->ranks[i];
+        r->awaits_start = true;
+        r->log.fd = -1;
+        for (int k = 0; k < OUTPUTS; k++) {
+            r->logs[k].fd = -1;
+            r->outputs[k] = (output){
+                .fd = -1, .to = j->to[k], .last = &r->last, .logs = { &r->logs[k], &r->log }
+            };
+            if (j->lines)
+                r->outputs[k].line = j->lines + (i * OUTPUTS + (size_t)k) * LINE_MAX_BYTES;
+        }
     }
     return true;
 }
@@ -70,13 +85,15 @@ static void close_job(job *j) {
     channels_close(&j->channels);
     if (j->signals.fd >= 0) signals_close(&j->signals);
     for (int i = 0; j->ranks && i < j->options.rank_count; i++) {
-        for (int k = 0; k < OUTPUTS; k++) output_finish(&j->ranks[i].outputs[k]);
-        log_close(&j->ranks[i].log);
+        slot_close_output(&j->ranks[i]);
     }
+    log_folder_close(&j->logs);
     for (int i = 0; i < OUTPUTS; i++) {
         if (j->sinks[i].data) sink_flush(&j->sinks[i]);
         sink_close(&j->sinks[i]);
     }
+    free(j->budget.restarts_ms);
+    free(j->budget.slots);
     free(j->ranks);
     free(j->groups);
     free(j->members);
@@ -95,8 +112,9 @@ static const char *job_id(const job *j) {
 static const char *open_job(job *j) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (!open_sinks(j) || !open_memory(j)) return "memory";
-    if (j->options.log_dir && !log_make_folder(j->options.log_dir)) return "--log-dir";
     if (!make_id(j->id) || !make_id(j->name)) return "getrandom";
+    if (j->options.log_dir && !log_folder_open(&j->logs, j->options.log_dir, j->name))
+        return "--log-dir";
     if (!open_port(j)) return "no free port";
     if (!signals_open(&j->signals)) return "signalfd";
     channels_open(&j->channels, j->id);
@@ -114,6 +132,7 @@ int run_command(int argc, char **argv) {
               .channels = { .poll_fd = -1, .listen_fd = -1 },
               .signals.fd = -1,
               .nodes.fd = -1,
+              .logs.events.fd = -1,
               .input = { .terminal_fd = -1, .pipe_fd = -1 } };
     if (!run_options_parse(argc, argv, &j.options, &code)) return code;
     if (j.options.dry_run) {
@@ -132,7 +151,7 @@ int run_command(int argc, char **argv) {
         return EXIT_OWN_FAILURE;
     }
     if (other_hosts_meet(&j, &code)) {
-        start_result result = start_ranks(&j, &code);
+        start_result result = start_ranks(&j, 0, &code);
         if (result == START_REFUSED) watch_start_failed(&j, code);
         code = watch(&j);
     }

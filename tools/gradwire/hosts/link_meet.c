@@ -20,7 +20,7 @@ static gw_map *make_plan(gw_scope *s, const link_options *o) {
     gw_map *m = gw_map_open(s);
     gw_map_put(s, m, "version", PLAN_VERSION);
     gw_map_put(s, m, "ranks", o->run->rank_count);
-    gw_map_put(s, m, "keep", (int)o->run->keep);
+    gw_map_put(s, m, "keep", (int)(o->run->on_failure == FAILURE_KEEP));
     gw_map_put(s, m, "port", o->port);
     gw_map_put(s, m, "job", o->job_id);
     return m;

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "system/channels.h"
@@ -13,6 +14,8 @@
 #include "system/input.h"
 #include "hosts/nodes.h"
 #include "output/output.h"
+#include "output/log_folder.h"
+#include "options/budget.h"
 #include "options/policy.h"
 #include "system/proc.h"
 #include "options/run_options.h"
@@ -22,11 +25,15 @@
 
 enum { OUTPUTS = 2, JOB_ID_SIZE = 33 };  // standard output and error; 128 bits in hexadecimal
 
+// A slot of the job, and the process in it. One attempt of a rank follows another (job/slots.h).
 typedef struct rank {
+    // of the attempt: cleared for the next one
     pid_t pid;  // also the number of its process group; 0: not started
     bool is_running;
     int status;  // how it ended, from waitpid
-    int64_t ended_ms;
+    int64_t started_ms, ended_ms;
+    bool has_ended_early;     // with code 0, as a member that had not left
+    bool is_described;        // in error.json, by the launcher: its worker has not done so
     bool is_judged;           // the effect of its end on the job is decided
     bool has_begun;           // to join, or a process that it started has
     bool has_joined;          // the same
@@ -43,9 +50,16 @@ typedef struct rank {
     int64_t failed_ns;     // by the clock of all processes of the host; 0: it has not failed
     uint64_t failed_from;  // the member in which the error arose
     char failed_why[512];
+    // of the slot
+    int attempt;        // which one it is, from 0
+    bool awaits_start;  // of attempt |next_attempt|, at |start_ms|
+    int next_attempt;
+    int64_t start_ms;
+    bool starts;      // now
+    bool is_elastic;  // an attempt has been a member of an elastic job
     output outputs[OUTPUTS];
     last_lines last;
-    log_file log;
+    log_file logs[OUTPUTS], log;  // of each output, and of both together
 } rank;
 
 // A process that has reported that it joins.
@@ -54,6 +68,7 @@ typedef struct job_member {
     proc process;
     rank *rank;  // the rank that this process is, or that has started it; NULL: none of this host
     bool is_joining;  // waits for other workers
+    bool has_joined, has_left;
 } job_member;
 
 typedef struct job {
@@ -62,8 +77,11 @@ typedef struct job {
     bool passes_through;  // ranks have our own standard output and error
 
     // what it holds
-    char id[JOB_ID_SIZE];    // the mark of its processes on this host
-    char name[JOB_ID_SIZE];  // over all hosts, if this one is host 0 and the user has given none
+    char id[JOB_ID_SIZE];  // the mark of its processes on this host
+    log_folder logs;
+    char name
+        [JOB_ID_SIZE];  // in files and variables; over all hosts, if this one is host 0 and the user has given none
+    struct rlimit file_limit;  // as it was for the launcher, and is for ranks; 0: not known yet
     signals signals;
     guard guard;
     channels channels;  // on which workers report
@@ -81,6 +99,8 @@ typedef struct job {
 
     // state
     policy policy;
+    budget budget;
+    int64_t round_start_ms;  // when all ranks start again, once they have ended
     int running_count;
     job_member *members;
     int member_count, member_capacity;
@@ -95,8 +115,9 @@ typedef struct job {
     rank *cause;   // the rank that failed first; NULL: none
     char refusal[LINK_TEXT_SIZE];  // why not all ranks could be started
     int exit_code;
-    bool has_exit_code;  // later events do not change it
-    int64_t asked_ms;    // when the last signal that ends the job was received; 0: never
+    bool has_exit_code;          // later events do not change it
+    bool has_begun, has_joined;  // a worker of any attempt: to join, the job
+    int64_t asked_ms;            // when the last signal that ends the job was received; 0: never
     int64_t alone_ms;
     bool is_alone;          // no process of the job is left
     bool tree_has_changed;  // since the last search for processes below the launcher

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "job/summary.h"
 #include "system/proc.h"
 
 static int number_of(const job *j, const rank *r) {
@@ -27,8 +28,8 @@ void report_describe(const job *j, const rank *r, char *out, size_t size) {
         snprintf(out, size, "rank %d (%s) was killed by signal %d (%s)%s", number_of(j, r), place,
                  number, strsignal(number), WCOREDUMP(r->status) ? ", core dumped" : "");
     } else {
-        snprintf(out, size, "rank %d (%s) exited with code %d", number_of(j, r), place,
-                 WEXITSTATUS(r->status));
+        snprintf(out, size, "rank %d (%s) exited with code %d%s", number_of(j, r), place,
+                 WEXITSTATUS(r->status), r->has_ended_early ? " before it had left the job" : "");
     }
 }
 
@@ -36,7 +37,7 @@ void report_describe_failure(const job *j, const rank *r, const rank *cause, cha
                              size_t size) {
     char failed[160], first[160];
     report_describe(j, r, failed, sizeof failed);
-    if (cause != r && !cause->is_running && !cause->status) {
+    if (cause != r && !cause->is_running && !cause->status && !cause->has_ended_early) {
         report_describe(j, cause, first, sizeof first);
         snprintf(out, size, "%s before the job was over, and then %s", first, failed);
     } else if (cause->is_running && cause->failed_ns) {
@@ -144,7 +145,53 @@ void report_lost_output(job *j, const sink *s) {
     sink_print(j->messages, "cannot write %s: %s", name, strerror(s->error));
 }
 
+static const char *plural(int count) {
+    return count == 1 ? "" : "s";
+}
+
+void report_restart(job *j, const rank *r, const char *why, const restart_plan *plan) {
+    char delay[48] = "";
+    if (plan->delay_ms > 0)
+        snprintf(delay, sizeof delay, " in %g s", (double)plan->delay_ms / 1000);
+    sink_print(j->messages, "%s; %s again%s, attempt %d (%d restart%s left)", why,
+               plan->all ? "all ranks start" : "it starts", delay, plan->attempt, plan->left,
+               plural(plan->left));
+    log_folder_event(&j->logs, plan->all ? "restart-all" : "restart", "s:i, s:i, s:i, s:s", "slot",
+                     number_of(j, r), "attempt", plan->attempt, "left", plan->left, "why", why);
+}
+
+void report_failed(job *j, const rank *r, const char *why) {
+    log_folder_event(&j->logs, "failed", "s:i, s:i, s:s", "slot", number_of(j, r), "attempt",
+                     r->attempt, "why", why);
+}
+
+const char *report_why_none(job *j, budget_decision decision) {
+    static const char *const reasons[] = {
+        [BUDGET_RESTART] = "",
+        [BUDGET_SPENT] = "; no restart is left",
+        [BUDGET_NEVER_JOINED] = "; it does not start again, since no worker had joined",
+        [BUDGET_CRASH_LOOP] =
+            "; it does not start again, since it has failed 3 times within 10 s of its start",
+    };
+    log_folder_event(&j->logs, "no restart", "s:s", "why", reasons[decision] + 2);
+    return reasons[decision];
+}
+
+void report_no_log(job *j, const rank *r, int error) {
+    sink_print(j->messages, "attempt %d of rank %d has no log: %s", r->attempt, number_of(j, r),
+               strerror(error));
+}
+
+void report_not_started(job *j) {
+    sink_print(j->messages, "ranks do not start again: %s", j->refusal);
+    log_folder_event(&j->logs, "not started", "s:s", "why", j->refusal);
+}
+
 void report_end(job *j) {
+    if (j->cause && (run_restarts(&j->options) || j->options.log_dir)) {
+        summary_print(j, j->cause);
+        return;
+    }
     if (!j->cause || !last_lines_are_buried(&j->cause->last)) return;
     char text[160];
     report_describe(j, j->cause, text, sizeof text);

@@ -32,21 +32,24 @@ static void print_place(const run_options *o, int index) {
     printf("):");
 }
 
+static bool print_variable(void *user, const char *name, const char *value) {
+    (void)user;
+    printf(" %s=", name);
+    print_quoted(value);
+    return true;
+}
+
 void dry_run(const run_options *o) {
     for (int i = 0; i < o->rank_count; i++) {
-        variables v;
-        variables_make(&(variables_options){ .run = o,
-                                             .index = i,
-                                             .mark = "a random one",
-                                             .job_id = o->node_count > 1 ? "that of host 0" : "",
-                                             .port = o->master_port,
-                                             .key_fd = -1 },
-                       &v);
         print_place(o, i);
-        for (int k = 0; k < v.count; k++) {
-            printf(" %s=", v.list[k].name);
-            print_quoted(v.list[k].value);
-        }
+        variables_visit(&(variables_options){ .run = o,
+                                              .index = i,
+                                              .mark = "a random one",
+                                              .run_id = "a random one",
+                                              .job_id = o->node_count > 1 ? "that of host 0" : "",
+                                              .port = o->master_port,
+                                              .key_fd = -1 },
+                        print_variable, NULL);
         for (char **a = o->program; *a; a++) {
             putchar(' ');
             print_quoted(*a);

@@ -5,42 +5,77 @@
 #include <stdlib.h>
 #include <string.h>
 
-__attribute__((format(printf, 3, 4))) static void add(variables *v, const char *name,
+enum { VALUE_BYTES = 1536 };
+
+typedef struct visitor {
+    bool (*visit)(void *user, const char *name, const char *value);
+    void *user;
+    bool ok;
+} visitor;
+
+__attribute__((format(printf, 3, 4))) static void add(visitor *v, const char *name,
                                                       const char *format, ...) {
-    variable *x = &v->list[v->count++];
+    char value[VALUE_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    x->name = name;
-    vsnprintf(x->value, sizeof x->value, format, arguments);
+    vsnprintf(value, sizeof value, format, arguments);
     va_end(arguments);
+    v->ok = v->ok && v->visit(v->user, name, value);
 }
 
 // A job inside a job carries both marks, so that the outer one still finds everything.
-static void add_mark(variables *v, const char *mark) {
+static void add_mark(visitor *v, const char *mark) {
     const char *outer = getenv("GRADWIRE_JOB");
-    bool fits = outer && strlen(outer) + strlen(mark) + 2 < VARIABLE_BYTES;
+    bool fits = outer && strlen(outer) + strlen(mark) + 2 < VALUE_BYTES;
     add(v, "GRADWIRE_JOB", "%s%s%s", fits ? outer : "", fits ? ":" : "", mark);
 }
 
-void variables_make(const variables_options *o, variables *out) {
-    const run_options *run = o->run;
-    *out = (variables){ 0 };
-    add_mark(out, o->mark);
-    add(out, "RANK", "%d", run_rank(run, o->index));
-    add(out, "WORLD_SIZE", "%d", run_world_size(run));
-    add(out, "LOCAL_RANK", "%d", o->index);
-    add(out, "LOCAL_WORLD_SIZE", "%d", run->rank_count);
-    add(out, "GROUP_RANK", "%d", run->node_rank);
-    add(out, "GROUP_WORLD_SIZE", "%d", run->node_count);
-    add(out, "MASTER_ADDR", "%s", run->rdzv_endpoint ? run->rdzv_host : "127.0.0.1");
-    if (o->port)
-        add(out, "MASTER_PORT", "%d", o->port);
+static void add_place(visitor *v, const run_options *run, int index) {
+    add(v, "RANK", "%d", run_rank(run, index));
+    add(v, "WORLD_SIZE", "%d", run_world_size(run));
+    add(v, "LOCAL_RANK", "%d", index);
+    add(v, "LOCAL_WORLD_SIZE", "%d", run->rank_count);
+    add(v, "GROUP_RANK", "%d", run->node_rank);
+    add(v, "GROUP_WORLD_SIZE", "%d", run->node_count);
+}
+
+static void add_master(visitor *v, const run_options *run, int port) {
+    add(v, "MASTER_ADDR", "%s", run->rdzv_endpoint ? run->rdzv_host : "127.0.0.1");
+    if (port)
+        add(v, "MASTER_PORT", "%d", port);
     else
-        add(out, "MASTER_PORT", "a free one of host 0");
-    if (o->job_id[0]) add(out, "GW_JOB_ID", "%s", o->job_id);
-    if (run->key && o->key_fd >= 0)
-        add(out, "GW_KEY_FD", "%d", o->key_fd);
+        add(v, "MASTER_PORT", "a free one of host 0");
+}
+
+static void add_key(visitor *v, const run_options *run, int key_fd) {
+    if (run->key && key_fd >= 0)
+        add(v, "GW_KEY_FD", "%d", key_fd);
     else if (run->key)
-        add(out, "GW_KEY_FD", "a descriptor of %.900s", run->key);
-    if (run->insecure) add(out, "GW_INSECURE", "1");
+        add(v, "GW_KEY_FD", "a descriptor of %.900s", run->key);
+    if (run->insecure) add(v, "GW_INSECURE", "1");
+}
+
+// The variables of torchrun that its programs read.
+static void add_torchelastic(visitor *v, const variables_options *o) {
+    const run_options *run = o->run;
+    const char *id = run->rdzv_id[0] ? run->rdzv_id : o->job_id[0] ? o->job_id : o->run_id;
+    add(v, "ROLE_NAME", "default");
+    add(v, "ROLE_RANK", "%d", run_rank(run, o->index));
+    add(v, "ROLE_WORLD_SIZE", "%d", run_world_size(run));
+    add(v, "TORCHELASTIC_RUN_ID", "%s", id);
+    add(v, "TORCHELASTIC_RESTART_COUNT", "%d", o->attempt);
+    add(v, "TORCHELASTIC_MAX_RESTARTS", "%d", run->max_restarts);
+    if (o->error_file) add(v, "TORCHELASTIC_ERROR_FILE", "%s", o->error_file);
+}
+
+bool variables_visit(const variables_options *o,
+                     bool (*visit)(void *user, const char *name, const char *value), void *user) {
+    visitor v = { .visit = visit, .user = user, .ok = true };
+    add_mark(&v, o->mark);
+    add_place(&v, o->run, o->index);
+    add_master(&v, o->run, o->port);
+    if (o->job_id[0]) add(&v, "GW_JOB_ID", "%s", o->job_id);
+    add_key(&v, o->run, o->key_fd);
+    add_torchelastic(&v, o);
+    return v.ok;
 }

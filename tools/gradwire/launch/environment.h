@@ -2,29 +2,24 @@
 #ifndef GRADWIRE_ENVIRONMENT_H
 #define GRADWIRE_ENVIRONMENT_H
 
+#include <stdbool.h>
+
 #include "options/run_options.h"
 
-enum { VARIABLES_MAX = 16, VARIABLE_BYTES = 1024 };
-
-typedef struct variable {
-    const char *name;
-    char value[VARIABLE_BYTES];
-} variable;
-
-typedef struct variables {
-    int count;
-    variable list[VARIABLES_MAX];
-} variables;
-
 // |port| 0 is not known yet, |key_fd| -1 neither. |mark| is the launcher's, |job_id| that of all
-// hosts, "" if there is one alone.
+// hosts, "" if there is one alone. |run_id| is for a job without either name: no mark, since it may get into the
+// environment of other processes, which the guard would end.
 typedef struct variables_options {
     const run_options *run;
     int index;  // which of this host's ranks
-    const char *mark, *job_id;
+    int attempt;
+    const char *mark, *job_id, *run_id;
+    const char *error_file;  // NULL: none
     int port, key_fd;
 } variables_options;
 
-void variables_make(const variables_options *o, variables *out);
+// Calls |visit| with each of them. False: a call has returned false, and was the last.
+bool variables_visit(const variables_options *o,
+                     bool (*visit)(void *user, const char *name, const char *value), void *user);
 
 #endif

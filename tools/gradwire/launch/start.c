@@ -16,7 +16,11 @@
 
 #include "options/binding.h"
 #include "options/command.h"
+#include "job/report.h"
+#include "job/slots.h"
 #include "launch/environment.h"
+#include "options/streams.h"
+#include "system/clock.h"
 
 // The pipes on which ranks wait to execute the program, and report a failure to do so.
 typedef struct gate {
@@ -24,7 +28,7 @@ typedef struct gate {
     int result[2];  // a failure; its end: all of them have become the program
 } gate;
 
-enum { FIRST_GATE, OTHERS_GATE, GATES };  // rank 0 alone, and the others
+enum { FIRST_GATE, OTHERS_GATE, GATES };  // the first of the ranks alone, and the others
 
 typedef struct failure {
     int rank;
@@ -35,7 +39,7 @@ typedef struct failure {
 typedef struct start {
     job *job;
     gate gates[GATES];
-    struct rlimit old_file_limit;
+    int first, count;  // of the ranks that start
     pid_t launcher;
     int input_fd;  // of rank 0
 } start;
@@ -45,8 +49,8 @@ static void close_fd(int *fd) {
     *fd = -1;
 }
 
-static int gate_of(int index) {
-    return index == 0 ? FIRST_GATE : OTHERS_GATE;
+static int gate_of(const start *s, int index) {
+    return index == s->first ? FIRST_GATE : OTHERS_GATE;
 }
 
 // ---- In the child -------------------------------------------------------------------------------
@@ -58,19 +62,28 @@ static bool open_key(const job *j, int *out_fd) {
     return !j->options.key || *out_fd >= 0;
 }
 
+static bool set_variable(void *user, const char *name, const char *value) {
+    (void)user;
+    return setenv(name, value, 1) == 0;
+}
+
 static bool set_environment(const job *j, int index) {
-    variables v;
-    int key_fd;
+    char error_file[LOG_PATH_BYTES];
+    int key_fd, number = run_rank(&j->options, index), attempt = j->ranks[index].attempt;
+    bool has_file = j->options.log_dir;
     if (!open_key(j, &key_fd)) return false;
-    variables_make(&(variables_options){ .run = &j->options,
-                                         .index = index,
-                                         .mark = j->id,
-                                         .job_id = j->nodes.job_id,
-                                         .port = j->port,
-                                         .key_fd = key_fd },
-                   &v);
-    for (int i = 0; i < v.count; i++)
-        if (setenv(v.list[i].name, v.list[i].value, 1) != 0) return false;
+    if (has_file && !log_folder_path(&j->logs, number, attempt, "error.json", error_file))
+        return false;
+    variables_options o = { .run = &j->options,
+                            .index = index,
+                            .attempt = attempt,
+                            .mark = j->id,
+                            .run_id = j->name,
+                            .job_id = j->nodes.job_id,
+                            .error_file = has_file ? error_file : NULL,
+                            .port = j->port,
+                            .key_fd = key_fd };
+    if (!variables_visit(&o, set_variable, NULL)) return false;
     // The rank gets the key itself, and needs not know where it lies.
     return !j->options.key || unsetenv("GW_KEY_FILE") == 0;
 }
@@ -93,7 +106,7 @@ static void wait_at(const gate *g) {
 
 _Noreturn static void become_rank(const start *s, int index, const int write_fds[OUTPUTS]) {
     const job *j = s->job;
-    const gate *g = &s->gates[gate_of(index)], *other = &s->gates[!gate_of(index)];
+    const gate *g = &s->gates[gate_of(s, index)], *other = &s->gates[!gate_of(s, index)];
     close(g->go[1]);
     close(g->result[0]);
     for (int i = 0; i < 2; i++) {
@@ -108,7 +121,7 @@ _Noreturn static void become_rank(const start *s, int index, const int write_fds
     failure f = { .rank = index };
     bool is_bound = !j->options.bind || binding_set(index, j->options.rank_count);
     if (is_bound && set_environment(j, index) && set_streams(s, index, write_fds) &&
-        setrlimit(RLIMIT_NOFILE, &s->old_file_limit) == 0) {
+        setrlimit(RLIMIT_NOFILE, &j->file_limit) == 0) {
         wait_at(g);
         execvp(j->options.program[0], j->options.program);
         f.in_exec = true;
@@ -120,11 +133,13 @@ _Noreturn static void become_rank(const start *s, int index, const int write_fds
 
 // ---- In the launcher ----------------------------------------------------------------------------
 
-// Two pipes, a log and a channel for each rank are more than the usual soft limit allows. Ranks get the old limit.
-static void raise_file_limit(start *s) {
-    getrlimit(RLIMIT_NOFILE, &s->old_file_limit);
-    struct rlimit limit = s->old_file_limit;
-    rlim_t wanted = (rlim_t)s->job->options.rank_count * (OUTPUTS + 2) + 64;
+// Two pipes, three logs and a channel for each rank are more than the usual soft limit allows. Ranks get the old limit.
+static void raise_file_limit(job *j) {
+    if (j->file_limit.rlim_max) return;
+    getrlimit(RLIMIT_NOFILE, &j->file_limit);
+    struct rlimit limit = j->file_limit;
+    int logs = j->options.log_dir ? OUTPUTS + 1 : 0;
+    rlim_t wanted = (rlim_t)j->options.rank_count * (rlim_t)(OUTPUTS + 1 + logs) + 64;
     if (limit.rlim_cur >= wanted) return;
     limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
@@ -140,23 +155,48 @@ refuse_with(job *j, int *out_code, int code, const char *format, ...) {
     return START_REFUSED;
 }
 
-static start_result refuse(job *j, int *out_code, const char *what, int error) {
-    return refuse_with(j, out_code, EXIT_OWN_FAILURE, "cannot start %d ranks: %s: %s",
-                       j->options.rank_count, what, system_thread_error_text(error).text);
+static start_result refuse(const start *s, int *out_code, const char *what, int error) {
+    return refuse_with(s->job, out_code, EXIT_OWN_FAILURE, "cannot start %d rank%s: %s: %s",
+                       s->count, s->count == 1 ? "" : "s", what,
+                       system_thread_error_text(error).text);
+}
+
+static bool open_log(const job *j, rank *r, const char *file, log_file *out) {
+    char path[LOG_PATH_BYTES];
+    int number = run_rank(&j->options, (int)(r - j->ranks));
+    return log_folder_path(&j->logs, number, r->attempt, file, path) && log_open(out, path);
+}
+
+static bool open_logs(const job *j, rank *r) {
+    int number = run_rank(&j->options, (int)(r - j->ranks));
+    int streams = run_streams_to_files(&j->options, number);
+    if (!j->options.log_dir) return true;
+    if (!log_folder_add_attempt(&j->logs, number, r->attempt)) return false;
+    if ((streams & STREAM_OUT) && !open_log(j, r, "stdout.log", &r->logs[0])) return false;
+    if ((streams & STREAM_ERR) && !open_log(j, r, "stderr.log", &r->logs[1])) return false;
+    if (!streams) return true;
+    return open_log(j, r, "output.log", &r->log) && log_folder_link(&j->logs, number, r->attempt);
 }
 
 static bool open_outputs(job *j, int index, int write_fds[OUTPUTS]) {
     rank *r = &j->ranks[index];
-    const char *folder = j->options.log_dir;
-    if (folder && !log_open(&r->log, folder, run_rank(&j->options, index))) return false;
+    int number = run_rank(&j->options, index);
+    int shown = run_streams_to_output(&j->options, number);
+    int kept = run_streams_to_files(&j->options, number);
+    if (!open_logs(j, r)) {
+        if (r->attempt == 0) return false;
+        report_no_log(j, r, errno);
+    }
     for (int i = 0; i < OUTPUTS && !j->passes_through; i++) {
         int ends[2];
+        output *o = &r->outputs[i];
         if (pipe2(ends, O_CLOEXEC) != 0) return false;
         fcntl(ends[0], F_SETFL, O_NONBLOCK);
         write_fds[i] = ends[1];
-        char *line = j->lines + (size_t)(index * OUTPUTS + i) * LINE_MAX_BYTES;
-        output_init(&r->outputs[i], ends[0], run_rank(&j->options, index), j->to[i], &r->last,
-                    &r->log, line);
+        output_init(o, number);
+        o->fd = ends[0];
+        o->logs[1] = kept & (1 << i) ? &r->log : NULL;
+        o->is_hidden = !(shown & (1 << i));
     }
     return true;
 }
@@ -166,6 +206,7 @@ static const char *fork_rank(start *s, int index) {
     job *j = s->job;
     rank *r = &j->ranks[index];
     int write_fds[OUTPUTS] = { -1, -1 };
+    slot_clear(j, r, r->next_attempt);
     if (!open_outputs(j, index, write_fds)) {
         for (int i = 0; i < OUTPUTS; i++) close_fd(&write_fds[i]);
         return j->options.log_dir ? "a pipe or log" : "pipe";
@@ -179,7 +220,10 @@ static const char *fork_rank(start *s, int index) {
     setpgid(pid, pid);  // the child calls it, too: either may run first
     r->pid = pid;
     r->is_running = true;
+    r->started_ms = clock_now_ms();
     j->running_count++;
+    log_folder_event(&j->logs, "started", "s:i, s:i, s:i", "slot", run_rank(&j->options, index),
+                     "attempt", r->attempt, "pid", (int)pid);
     return NULL;
 }
 
@@ -205,8 +249,7 @@ static start_result open_gate(start *s, gate *g, int count, int *out_code) {
     char go[RANK_COUNT_MAX] = { 0 };
     close_fd(&g->go[0]);
     close_fd(&g->result[1]);
-    if (write(g->go[1], go, (size_t)count) != count)
-        return refuse(s->job, out_code, "write", errno);
+    if (write(g->go[1], go, (size_t)count) != count) return refuse(s, out_code, "write", errno);
     struct pollfd result = { .fd = g->result[0], .events = POLLIN };
     while (poll(&result, 1, LOOK_FOR_SIGNALS_MS) <= 0) {
         nodes_send_heartbeat(&s->job->nodes);
@@ -216,32 +259,55 @@ static start_result open_gate(start *s, gate *g, int count, int *out_code) {
     return read(g->result[0], &f, sizeof f) == sizeof f ? explain(s->job, &f, out_code) : START_OK;
 }
 
-static start_result start_all(start *s, int *out_code) {
+// A terminal's input, which the last attempt of rank 0 may have read, too.
+static void open_input(start *s) {
     job *j = s->job;
-    int count = j->options.rank_count;
-    for (int i = 0; i < GATES; i++) {
-        if (pipe2(s->gates[i].go, O_CLOEXEC) != 0 || pipe2(s->gates[i].result, O_CLOEXEC) != 0)
-            return refuse(j, out_code, "pipe", errno);
-    }
-    if (j->options.node_rank == 0 && isatty(STDIN_FILENO))
-        s->input_fd = input_open(&j->input, STDIN_FILENO);
-    for (int i = 0; i < count; i++) {
-        const char *failed = fork_rank(s, i);
-        if (failed) return refuse(j, out_code, failed, errno);
-    }
-    start_result first = open_gate(s, &s->gates[FIRST_GATE], 1, out_code);
-    return first != START_OK ? first : open_gate(s, &s->gates[OTHERS_GATE], count - 1, out_code);
+    if (s->first != 0 || j->options.node_rank != 0 || !isatty(STDIN_FILENO)) return;
+    input_close(&j->input);
+    s->input_fd = input_open(&j->input, STDIN_FILENO);
 }
 
-start_result start_ranks(job *j, int *out_code) {
+static start_result start_all(start *s, int *out_code) {
+    job *j = s->job;
+    for (int i = 0; i < GATES; i++) {
+        if (pipe2(s->gates[i].go, O_CLOEXEC) != 0 || pipe2(s->gates[i].result, O_CLOEXEC) != 0)
+            return refuse(s, out_code, "pipe", errno);
+    }
+    open_input(s);
+    for (int i = s->first; i < j->options.rank_count; i++) {
+        const char *failed = j->ranks[i].starts ? fork_rank(s, i) : NULL;
+        if (failed) return refuse(s, out_code, failed, errno);
+    }
+    start_result first = open_gate(s, &s->gates[FIRST_GATE], 1, out_code);
+    return first != START_OK ? first : open_gate(s, &s->gates[OTHERS_GATE], s->count - 1, out_code);
+}
+
+static start choose(job *j, int64_t now_ms) {
     start s = {
         .job = j,
         .gates = { { { -1, -1 }, { -1, -1 } }, { { -1, -1 }, { -1, -1 } } },
         .launcher = getpid(),
         .input_fd = STDIN_FILENO,
     };
-    raise_file_limit(&s);
+    for (int i = j->options.rank_count - 1; i >= 0; i--) {
+        rank *r = &j->ranks[i];
+        r->starts = slot_is_due(r, now_ms);
+        if (!r->starts) continue;
+        s.first = i;
+        s.count++;
+    }
+    return s;
+}
+
+start_result start_ranks(job *j, int64_t now_ms, int *out_code) {
+    start s = choose(j, now_ms);
+    if (!s.count) return START_OK;
+    raise_file_limit(j);
     start_result result = start_all(&s, out_code);
+    for (int i = 0; i < j->options.rank_count; i++) {
+        if (!j->ranks[i].starts) continue;
+        j->ranks[i].starts = j->ranks[i].awaits_start = false;
+    }
     for (int i = 0; i < GATES; i++) {
         for (int k = 0; k < 2; k++) {
             close_fd(&s.gates[i].go[k]);

@@ -6,6 +6,8 @@
 enum {
     EXIT_USAGE = 2,
     EXIT_OUTPUT_LOST = 1,
+    EXIT_LEFT_BEHIND =
+        1,  // a rank exited with 0 before it had left its job, and does not start again
     EXIT_OWN_FAILURE = 125,
     EXIT_NOT_EXECUTABLE = 126,
     EXIT_NOT_FOUND = 127,

@@ -52,6 +52,27 @@ static const rule rules[] = {
       "a user who sends a second signal does not want to wait" },
     { AWAITING_STOP, TIME_IS_UP, AWAITING_DEATH, SEND_KILL,
       "ranks that have not ended within the grace time are killed" },
+    { AWAITING_RANKS, ROUND_FAILED, AWAITING_ROUND_END, SEND_ASKED,
+      "the others cannot continue without it, and may want to save their work" },
+    { AWAITING_ROUND_END, RANK_FAILED, AWAITING_ROUND_END, DO_NOTHING,
+      "all start again in any case" },
+    { AWAITING_ROUND_END, LEFTOVERS_FOUND, AWAITING_ROUND_END, DO_NOTHING,
+      "they have been asked, too" },
+    { AWAITING_ROUND_END, ROUND_ENDED, AWAITING_RANKS, DO_NOTHING,
+      "nothing is left that could disturb the next attempts" },
+    { AWAITING_ROUND_END, USER_SIGNAL, AWAITING_STOP, SEND_ASKED,
+      "the user ends the job, not this round alone" },
+    { AWAITING_ROUND_END, TIME_IS_UP, AWAITING_ROUND_DEATH, SEND_KILL,
+      "ranks that have not ended within the grace time are killed" },
+    { AWAITING_ROUND_DEATH, RANK_FAILED, AWAITING_ROUND_DEATH, DO_NOTHING, "it was killed" },
+    { AWAITING_ROUND_DEATH, LEFTOVERS_FOUND, AWAITING_ROUND_DEATH, SEND_KILL,
+      "they may have been started since" },
+    { AWAITING_ROUND_DEATH, ROUND_ENDED, AWAITING_RANKS, DO_NOTHING,
+      "nothing is left that could disturb the next attempts" },
+    { AWAITING_ROUND_DEATH, USER_SIGNAL, AWAITING_DEATH, SEND_KILL,
+      "the user ends the job, and all have been killed before" },
+    { AWAITING_ROUND_DEATH, TIME_IS_UP, AWAITING_NOTHING, DO_NOTHING,
+      "what cannot be killed may hold what the next attempts need" },
     { AWAITING_DEATH, RANK_FAILED, AWAITING_DEATH, DO_NOTHING, "it was killed" },
     { AWAITING_DEATH, OTHER_HOST_FAILED, AWAITING_DEATH, DO_NOTHING,
       "all ranks of this host have been killed already" },
@@ -61,6 +82,10 @@ static const rule rules[] = {
     { AWAITING_DEATH, TIME_IS_UP, AWAITING_NOTHING, DO_NOTHING,
       "uninterruptible sleep may last for ever" },
 };
+
+bool policy_ends_round(const policy *p) {
+    return p->stage == AWAITING_ROUND_END || p->stage == AWAITING_ROUND_DEATH;
+}
 
 void policy_init(policy *p, int64_t grace_ms) {
     *p = (policy){ .grace_ms = grace_ms, .stage = AWAITING_RANKS, .deadline_ms = INT64_MAX };
@@ -76,8 +101,10 @@ static const rule *find_rule(policy_stage from, policy_event event) {
 static int64_t patience_ms(const policy *p, policy_stage stage) {
     switch (stage) {
     case AWAITING_LEFTOVERS: return LEFTOVERS_MS;
-    case AWAITING_STOP: return p->grace_ms;
+    case AWAITING_STOP:
+    case AWAITING_ROUND_END: return p->grace_ms;
     case AWAITING_DEATH:
+    case AWAITING_ROUND_DEATH:
         if (p->grace_ms < DEATH_MS_MIN) return DEATH_MS_MIN;
         return p->grace_ms < DEATH_MS_MAX ? p->grace_ms : DEATH_MS_MAX;
     case AWAITING_RANKS:

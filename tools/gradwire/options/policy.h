@@ -1,4 +1,4 @@
-// When a job is stopped, killed and given up: the rules, without any process, signal or clock.
+// When a job is stopped, killed, started again and given up: the rules, without any process, signal or clock.
 //
 // The launcher passes each event with its time, and acts on the returned signal. A table in policy.c has every rule and
 // its reason.
@@ -15,11 +15,15 @@ typedef enum policy_stage {
     AWAITING_STOP,       // all processes to obey a signal that asks them to end
     AWAITING_DEATH,      // the kernel to end them after SIGKILL
     AWAITING_NOTHING,    // what is left cannot be killed
+    AWAITING_ROUND_END,  // all processes to obey a signal that asks them to end; then all ranks start again
+    AWAITING_ROUND_DEATH,  // the kernel to end them after SIGKILL; then all ranks start again
 } policy_stage;
 
 typedef enum policy_event {
     START_FAILED,       // not all ranks could be started
     RANK_FAILED,        // and the others are to be stopped then
+    ROUND_FAILED,       // a rank has failed, and all are to start again
+    ROUND_ENDED,        // no process of the ranks is left
     OTHER_HOST_FAILED,  // the part of another host has failed, or that host is lost
     USER_SIGNAL,        // a signal of the user or the system ends the job
     LEFTOVERS_FOUND,    // no rank is left, but processes that ranks have started
@@ -34,6 +38,9 @@ typedef struct policy {
     int64_t entered_ms;   // when the stage began, if it is not the first
     int64_t deadline_ms;  // when TIME_IS_UP; INT64_MAX while nothing limits the time
 } policy;
+
+// Whether all ranks are ended to start again.
+bool policy_ends_round(const policy *p);
 
 void policy_init(policy *p, int64_t grace_ms);
 

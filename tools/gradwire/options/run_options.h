@@ -5,18 +5,41 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { RANK_COUNT_MAX = 1024, NODE_COUNT_MAX = 512, RDZV_HOST_MAX = 128 };
+enum {
+    RANK_COUNT_MAX = 1024,
+    NODE_COUNT_MAX = 512,
+    RDZV_HOST_MAX = 128,
+    RDZV_ID_MAX = 40,
+    RESTARTS_MAX = 10000
+};
+
+// What the failure of a rank leads to.
+typedef enum failure_policy {
+    FAILURE_UNSET,
+    FAILURE_STOP,         // the other ranks are stopped
+    FAILURE_KEEP,         // the others run on
+    FAILURE_RESTART,      // the failed rank starts again, and the others run on
+    FAILURE_RESTART_ALL,  // all ranks are stopped and start again
+    FAILURE_AUTO,         // one of the last two: run_restarts
+} failure_policy;
 
 typedef struct run_options {
     int rank_count;   // on this host
-    bool keep;        // --on-failure=keep: the others run on when one fails
     int master_port;  // 0: a free one
     int64_t grace_ms;
     bool no_prefix;
     bool bind;  // each rank to its processors
     bool dry_run;
-    const char *log_dir;  // NULL: none
-    char **program;       // its name and arguments, ended by NULL; points into argv
+    const char *log_dir;          // NULL: none
+    const char *redirects, *tee;  // options/streams.h; NULL: not given
+    char **program;               // its name and arguments, ended by NULL; points into argv
+
+    // after failures
+    failure_policy on_failure;
+    int max_restarts;           // of the whole job
+    int64_t restart_window_ms;  // older restarts do not count; 0: all count
+    int64_t backoff_ms;
+    int min_success;  // of ranks, with FAILURE_KEEP; 0: all
 
     // over several hosts
     int node_count, node_rank;      // 1 and 0 without --nnodes
@@ -30,6 +53,13 @@ typedef struct run_options {
 
 // Returns false when there is nothing to run: --help or an error was printed. Then |out_code| is the exit code.
 bool run_options_parse(int argc, char **argv, run_options *out, int *out_code);
+
+// Whether ranks start again after a failure.
+bool run_restarts(const run_options *o);
+
+// Which streams of a rank are written to files, and which to the output of the launcher (options/streams.h).
+int run_streams_to_files(const run_options *o, int rank);
+int run_streams_to_output(const run_options *o, int rank);
 
 // Of the whole job, and of one of this host's ranks in it.
 int run_world_size(const run_options *o);

@@ -2,28 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-bool log_make_folder(const char *path) {
-    struct stat about;
-    if (mkdir(path, 0777) == 0) return true;
-    if (errno != EEXIST || stat(path, &about) != 0) return false;
-    if (!S_ISDIR(about.st_mode)) errno = ENOTDIR;
-    return S_ISDIR(about.st_mode) && access(path, W_OK) == 0;
-}
-
-bool log_open(log_file *l, const char *folder, int rank) {
-    char path[4096];
-    int size = snprintf(path, sizeof path, "%s/rank%d.log", folder, rank);
-    *l = (log_file){ .fd = -1 };
-    if (size >= (int)sizeof path) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    l->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+bool log_open(log_file *l, const char *path) {
+    *l = (log_file){ .fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666) };
     return l->fd >= 0;
 }
 

@@ -4,25 +4,29 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { READ_MAX = 8 * 1024, DRAIN_READS_MAX = 512 };
 
-void output_init(output *o, int fd, int rank, sink *to, last_lines *last, log_file *log,
-                 char *line) {
-    *o = (output){ .fd = fd, .to = to, .last = last, .log = log, .line = line };
+void output_init(output *o, int rank) {
+    o->size = 0;
+    o->left_out = 0;
     snprintf(o->prefix, sizeof o->prefix, "[%d] ", rank);
 }
 
 static void keep(output *o, const char *line, size_t size) {
-    bool was_kept = o->log->fd >= 0;
-    log_put(o->log, line, size);
-    if (was_kept && o->log->error)
-        sink_print(o->to, "the log of %.*s ends here: %s", (int)strcspn(o->prefix, "]") + 1,
-                   o->prefix, strerror(o->log->error));
+    for (int i = 0; i < OUTPUT_LOGS; i++) {
+        log_file *log = o->logs[i];
+        if (!log || log->fd < 0) continue;
+        log_put(log, line, size);
+        if (log->error)
+            sink_print(o->to, "the log of %.*s ends here: %s", (int)strcspn(o->prefix, "]") + 1,
+                       o->prefix, strerror(log->error));
+    }
 }
 
-static void put_line(output *o, const char *line, size_t size) {
+static void print_line(const output *o, const char *line, size_t size) {
     sink_put(o->to, o->prefix, strlen(o->prefix));
     sink_put(o->to, line, size);
     if (o->left_out) {
@@ -31,6 +35,10 @@ static void put_line(output *o, const char *line, size_t size) {
         sink_put(o->to, mark, (size_t)n);
     }
     sink_put(o->to, "\n", 1);
+}
+
+static void put_line(output *o, const char *line, size_t size) {
+    if (!o->is_hidden) print_line(o, line, size);
     last_lines_add(o->last, line, size);
     keep(o, line, size);
     o->size = 0;
@@ -75,6 +83,11 @@ bool output_read(output *o) {
     bool is_waiting = n < 0 && (errno == EAGAIN || errno == EINTR);
     if (!is_waiting) output_finish(o);
     return false;
+}
+
+bool output_has_more(const output *o) {
+    int size = 0;
+    return o->fd >= 0 && ioctl(o->fd, FIONREAD, &size) == 0 && size > 0;
 }
 
 void output_drain(output *o) {

@@ -13,14 +13,15 @@
 #include "output/sink.h"
 #include "output/last_lines.h"
 
-enum { LINE_MAX_BYTES = 64 * 1024 };
+enum { LINE_MAX_BYTES = 64 * 1024, OUTPUT_LOGS = 2 };
 
 typedef struct output {
     // arguments
     int fd;  // the pipe's end, not blocking; -1 once it is at its end
     sink *to;
-    last_lines *last;  // what the rank printed last; shared by its two outputs
-    log_file *log;     // so is this
+    last_lines *last;             // what the rank printed last; shared by its two outputs
+    log_file *logs[OUTPUT_LOGS];  // of this output, and of both together; NULL: none
+    bool is_hidden;               // lines go to the logs only
     char prefix[16];
     // the beginning of a line whose end has not been read
     char *line;  // room for LINE_MAX_BYTES, of which |size| are used
@@ -28,8 +29,8 @@ typedef struct output {
     uint64_t left_out;  // more bytes of that line
 } output;
 
-void output_init(output *o, int fd, int rank, sink *to, last_lines *last, log_file *log,
-                 char *line);
+// Sets the beginning: |o| has its arguments but for the prefix.
+void output_init(output *o, int rank);
 
 // Reads and passes on one read's worth, if there is any. Returns whether there was.
 bool output_read(output *o);
@@ -37,6 +38,9 @@ bool output_read(output *o);
 // The same until there is no more, or the sink is full, or a limit is reached that only a flood
 // reaches.
 void output_drain(output *o);
+
+// Whether bytes can be read now.
+bool output_has_more(const output *o);
 
 // Closes the pipe; a line without an end gets one.
 void output_finish(output *o);

@@ -38,6 +38,8 @@ bool channels_open(channels *c, const char *mark) {
 
 static void close_channel(channels *c, int i) {
     if (c->current == c->list[i]) c->current = NULL;
+    // close() leaves it in the set while a rank that is starting has a copy of the descriptor, until it runs its program.
+    epoll_ctl(c->poll_fd, EPOLL_CTL_DEL, c->list[i]->fd, NULL);
     close(c->list[i]->fd);
     free(c->list[i]);
     c->list[i] = c->list[--c->count];

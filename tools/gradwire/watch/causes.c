@@ -9,13 +9,15 @@
 #include "watch/ending.h"
 #include "watch/members.h"
 #include "watch/other_hosts.h"
+#include "watch/restarts.h"
 #include "job/report.h"
+#include "job/slots.h"
 
 // A process that is ending closes its connections some time before its end can be noticed.
 enum { ENDING_MS = 1000 };
 
 static bool has_failed(const rank *r) {
-    return r->pid && !r->is_running && r->status != 0;
+    return r->pid && !r->is_running && (r->status != 0 || r->has_ended_early);
 }
 
 // A rank whose program fails waits for the others in gw_rpc_shutdown. They fail because of it and may end first, with or
@@ -44,21 +46,38 @@ static bool is_about_to_end(const job *j, const rank *cause, const rank *r) {
            clock_now_ms() < r->ended_ms + ENDING_MS;
 }
 
+// A rank that has exited with 0 too early fails the job as well.
+static int code_of(const rank *r) {
+    if (r->has_ended_early) return EXIT_LEFT_BEHIND;
+    return WIFSIGNALED(r->status) ? EXIT_SIGNAL + WTERMSIG(r->status) : WEXITSTATUS(r->status);
+}
+
+// Returns false if another attempt follows.
+static bool ends_job(job *j, rank *r, rank *cause, char *why, size_t size) {
+    bool by_itself = j->policy.stage == AWAITING_RANKS;
+    report_describe_failure(j, r, cause, why, size);
+    if (by_itself) slot_write_error(j, r, why);
+    if (policy_ends_round(&j->policy)) return false;
+    return !by_itself || !restarts_take_failure(j, r, why, size);
+}
+
 static void rank_failed(job *j, rank *r, rank *cause) {
     bool by_itself = j->policy.stage == AWAITING_RANKS;
     bool is_alone = !nodes_are_open(&j->nodes);
-    int code = WIFSIGNALED(r->status) ? EXIT_SIGNAL + WTERMSIG(r->status) : WEXITSTATUS(r->status);
+    bool keeps = j->options.on_failure == FAILURE_KEEP;
     char why[LINK_TEXT_SIZE];
-    report_describe_failure(j, r, cause, why, sizeof why);
+    if (!ends_job(j, r, cause, why, sizeof why)) return;
+    if (by_itself) report_failed(j, r, why);
     if (by_itself && !j->cause) j->cause = cause->is_running ? r : cause;
-    if (is_alone && by_itself && !r->killed_why[0]) sink_print(j->messages, "%s", why);
+    if (is_alone && by_itself && (!r->killed_why[0] || run_restarts(&j->options)))
+        sink_print(j->messages, "%s", why);
     if (is_alone)
-        ending_set_code(j, code);
-    else if (by_itself && j->options.keep)
-        other_hosts_keep_failure(j, code, why);
+        ending_set_code(j, code_of(r));
+    else if (by_itself && keeps)
+        other_hosts_keep_failure(j, code_of(r), why);
     else if (by_itself)
-        other_hosts_report_failure(j, code, why);
-    if (!j->options.keep || !by_itself) ending_happened(j, RANK_FAILED, SIGTERM);
+        other_hosts_report_failure(j, code_of(r), why);
+    if (!keeps || !by_itself) ending_happened(j, RANK_FAILED, SIGTERM);
 }
 
 static void judge(job *j, rank *r) {

@@ -38,7 +38,8 @@ static void signal_all(job *j, int signal_number) {
 void ending_happened(job *j, policy_event event, int asked) {
     policy_stage before = j->policy.stage;
     int signal_number = policy_happened(&j->policy, event, asked, clock_now_ms());
-    if (event == TIME_IS_UP && before == AWAITING_STOP) report_killing(j, ending_sweep(j, 0));
+    bool was_asked = before == AWAITING_STOP || before == AWAITING_ROUND_END;
+    if (event == TIME_IS_UP && was_asked) report_killing(j, ending_sweep(j, 0));
     if (event == TIME_IS_UP && before == AWAITING_LEFTOVERS)
         report_leftovers(j, ending_sweep(j, 0));
     if (signal_number) signal_all(j, signal_number);

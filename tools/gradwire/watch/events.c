@@ -5,8 +5,8 @@
 #include <string.h>
 
 static bool parse(const char *text, worker_event *out) {
-    static const char *const words[] = { "joins", "joined", "refused",  "dead",
-                                         "lost",  "failed", "continues" };
+    static const char *const words[] = { "joins",  "joined",    "refused", "dead", "lost",
+                                         "failed", "continues", "elastic", "left" };
     char word[16];
     int at = 0;
     if (sscanf(text, "%15s %16" SCNx64 " %n", word, &out->incarnation, &at) != 2) return false;

@@ -62,8 +62,10 @@ static rank *find_sender(const job *j, const worker_event *n) {
     return NULL;
 }
 
+// With restarts, a member whose slot has its next attempt is not the cause of a later failure.
 static void note_lost(job *j, const worker_event *n) {
     rank *r = find_sender(j, n);
+    if (run_restarts(&j->options) && !find_member(j, n->incarnation)) return;
     if (is_first_loss(r, n->why)) r->lost_member = n->incarnation;
 }
 
@@ -157,16 +159,43 @@ static void begin_joining(job *j, const worker_event *n) {
     if (!m) m = add_member(j, n);
     if (m) m->is_joining = true;
     if (m && m->rank) m->rank->has_begun = true;
+    j->has_begun = true;
     if (!j->absence[0]) return;
     channel_send(n->from, j->absence);
     note_absent(m, j->absent, how_it_ended(j->absence));
+}
+
+static void record(job *j, const rank *r, const char *event) {
+    log_folder_event(&j->logs, event, "s:i, s:i", "slot",
+                     run_rank(&j->options, (int)(r - j->ranks)), "attempt", r->attempt);
 }
 
 static void end_joining(job *j, const worker_event *n) {
     job_member *m = find_member(j, n->incarnation);
     if (!m) return;
     m->is_joining = false;
-    if (m->rank && n->kind == EVENT_JOINED) m->rank->has_joined = true;
+    if (n->kind != EVENT_JOINED) return;
+    m->has_joined = j->has_joined = true;
+    if (!m->rank) return;
+    m->rank->has_joined = true;
+    record(j, m->rank, "joined");
+}
+
+static void note_elastic(job *j, const worker_event *n) {
+    job_member *m = find_member(j, n->incarnation);
+    if (!m || !m->rank) return;
+    rank *r = m->rank;
+    r->is_elastic = true;
+    // It has joined without the rank that is absent.
+    if (r->lost_absent) r->lost_why[0] = '\0';
+    r->lost_absent = NULL;
+}
+
+static void note_left(job *j, const worker_event *n) {
+    job_member *m = find_member(j, n->incarnation);
+    if (!m) return;
+    m->has_left = true;
+    if (m->rank) record(j, m->rank, "left");
 }
 
 void members_take_events(job *j) {
@@ -182,6 +211,8 @@ void members_take_events(job *j) {
             break;
         case EVENT_FAILED: note_failed(j, &n); break;
         case EVENT_CONTINUES: note_continues(j, &n); break;
+        case EVENT_ELASTIC: note_elastic(j, &n); break;
+        case EVENT_LEFT: note_left(j, &n); break;
         }
     }
 }
@@ -214,9 +245,11 @@ bool members_are_joining(const job *j) {
     return count_joining(j) > 0;
 }
 
-// The process group of a rank that has ended may have more processes, which may join.
-static bool is_absent(const rank *r) {
-    return r->pid && !r->is_running && kill(-r->pid, 0) != 0;
+// The process group of a rank that has ended may have more processes, which may join. With restarts, the next attempt of
+// a rank that has failed joins in its place.
+static bool is_absent(const job *j, const rank *r) {
+    bool is_done = r->pid && !r->is_running && !r->awaits_start && kill(-r->pid, 0) != 0;
+    return is_done && !(run_restarts(&j->options) && (r->status || r->has_ended_early));
 }
 
 // One absence is enough for all workers that are joining now. A rank that had joined before it ended is absent only for
@@ -250,7 +283,7 @@ void members_find_absent(job *j) {
     if (j->policy.stage != AWAITING_RANKS) return;  // all ranks are asked to end
     for (int i = 0; i < j->options.rank_count; i++) {
         rank *r = &j->ranks[i];
-        if (!r->is_absent && !is_absent(r)) continue;
+        if (!r->is_absent && !is_absent(j, r)) continue;
         print_absent(j, r);
         if (!r->is_absent) notify_absent(j, r);
         r->is_absent = true;

@@ -70,7 +70,7 @@ void other_hosts_take(job *j) {
 
 // Whether a failure of this host waits for the outcome of the job, and not for the ranks of other hosts.
 static bool awaits_outcome(const job *j) {
-    return j->nodes.failed_code && !j->options.keep && !j->nodes.is_decided;
+    return j->nodes.failed_code && j->options.on_failure != FAILURE_KEEP && !j->nodes.is_decided;
 }
 
 int64_t other_hosts_deadline_ms(const job *j) {

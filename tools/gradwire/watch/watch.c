@@ -11,12 +11,15 @@
 #include "watch/causes.h"
 #include "system/clock.h"
 #include "options/command.h"
+#include "options/failures.h"
 #include "watch/ending.h"
 #include "watch/flow.h"
 #include "watch/members.h"
 #include "watch/other_hosts.h"
+#include "watch/restarts.h"
 #include "system/proc.h"
 #include "job/report.h"
+#include "job/slots.h"
 #include "watch/stops.h"
 
 enum { LOOK_AGAIN_MS = 20, SLOW_READER_MS = 1000 };
@@ -88,11 +91,28 @@ static rank *find_rank(job *j, pid_t pid) {
     return NULL;
 }
 
+// The process of |r| has ended, and was not waited for: its group is still its own. The next attempt of a rank finds nothing
+// of a failed one.
+static void prepare_end(job *j, rank *r, const siginfo_t *how) {
+    bool exits_with_0 = how->si_code == CLD_EXITED && how->si_status == 0;
+    bool has_failed = failures_has_failed(j->options.on_failure, exits_with_0,
+                                          exits_with_0 && slot_leaves_members(j, r));
+    r->has_ended_early = has_failed && exits_with_0;
+    // Processes that were asked to end have the grace time for it.
+    bool was_asked = j->policy.stage != AWAITING_RANKS;
+    if (has_failed && !was_asked && run_restarts(&j->options)) kill(-r->pid, SIGKILL);
+}
+
 static void rank_ended(job *j, rank *r, int status) {
     r->is_running = false;
     r->status = status;
     r->ended_ms = clock_now_ms();
     j->running_count--;
+    bool is_killed = WIFSIGNALED(status);
+    log_folder_event(&j->logs, "exited", "s:i, s:i, s:i", "slot",
+                     run_rank(&j->options, (int)(r - j->ranks)), "attempt", r->attempt,
+                     is_killed ? "signal" : "code",
+                     is_killed ? WTERMSIG(status) : WEXITSTATUS(status));
     for (int k = 0; k < OUTPUTS; k++) output_drain(&r->outputs[k]);
 }
 
@@ -104,24 +124,33 @@ static void reap(job *j) {
         int status;
         if (!ended.si_pid) break;
         members_take_events(j);
+        rank *r = find_rank(j, ended.si_pid);
+        if (r) prepare_end(j, r, &ended);
         if (waitpid(ended.si_pid, &status, 0) != ended.si_pid) continue;
         j->tree_has_changed = any = true;
         if (ended.si_pid == j->guard.pid) j->guard.pid = 0;
         if (ended.si_pid == j->nodes.pid) j->nodes.pid = 0;
-        rank *r = find_rank(j, ended.si_pid);
         if (r) rank_ended(j, r, status);
     }
     if (any || clock_now_ms() >= j->judge_ms) causes_judge(j);
 }
 
+static bool is_killing(const job *j) {
+    return j->policy.stage == AWAITING_DEATH || j->policy.stage == AWAITING_ROUND_DEATH;
+}
+
 // Once no rank runs, looks for processes that ranks have left behind. The guard is a child, too, and ends last.
 static void look_for_leftovers(job *j) {
-    bool must_look = j->tree_has_changed || j->policy.stage == AWAITING_DEATH;
-    if (j->running_count > 0 || j->is_alone || !must_look) return;
+    bool must_look = j->tree_has_changed || is_killing(j);
+    if (j->running_count > 0 || j->is_alone || !must_look || restarts_are_awaited(j)) return;
     j->tree_has_changed = false;
     int count = ending_sweep(j, 0);
     if (count > 0) {
         ending_happened(j, LEFTOVERS_FOUND, SIGTERM);
+        return;
+    }
+    if (policy_ends_round(&j->policy)) {
+        restarts_begin_round(j);
         return;
     }
     guard_close(&j->guard);
@@ -143,15 +172,17 @@ static int64_t deadline_ms(const job *j) {
 }
 
 static int time_to_wait_ms(const job *j) {
-    if (j->tree_has_changed && j->running_count == 0 && !j->is_alone) return LOOK_AGAIN_MS;
+    bool looks = j->tree_has_changed && j->running_count == 0 && !j->is_alone;
+    if (looks && !restarts_are_awaited(j)) return LOOK_AGAIN_MS;
     int64_t until_ms = deadline_ms(j);
+    if (restarts_deadline_ms(j) < until_ms) until_ms = restarts_deadline_ms(j);
     if (j->judge_ms < until_ms) until_ms = j->judge_ms;
     if (stops_deadline_ms(j) < until_ms) until_ms = stops_deadline_ms(j);
     if (nodes_deadline_ms(&j->nodes) < until_ms) until_ms = nodes_deadline_ms(&j->nodes);
     if (until_ms == INT64_MAX) return -1;
     int64_t left_ms = until_ms - clock_now_ms();
     if (left_ms < 0) return 0;
-    if (j->policy.stage == AWAITING_DEATH && left_ms > LOOK_AGAIN_MS) return LOOK_AGAIN_MS;
+    if (is_killing(j) && left_ms > LOOK_AGAIN_MS) return LOOK_AGAIN_MS;
     return left_ms < 3600000 ? (int)left_ms : 3600000;
 }
 
@@ -178,6 +209,7 @@ static void turn(job *j) {
     flow_read(j, j->polls + POLL_FLOW);
     input_relay(&j->input, j->polls + POLL_INPUT);
     look_for_leftovers(j);
+    restarts_start(j);
     if (j->is_alone) flow_finish(j);
     flow_write(j);
     if (!j->is_alone && clock_now_ms() >= deadline_ms(j)) ending_happened(j, TIME_IS_UP, SIGTERM);
@@ -189,6 +221,15 @@ static bool is_over(job *j) {
     return flow_is_done(j) || clock_now_ms() >= deadline_ms(j);
 }
 
+// --min-success: whether enough ranks have exited with 0, if nothing but failures has ended the job.
+static bool has_min_success(const job *j) {
+    int count = 0;
+    if (!j->options.min_success || j->asked_ms || j->refusal[0]) return false;
+    for (int i = 0; i < j->options.rank_count; i++)
+        count += j->ranks[i].pid && !j->ranks[i].is_running && !j->ranks[i].status;
+    return count >= j->options.min_success;
+}
+
 int watch(job *j) {
     j->tree_has_changed = true;
     while (!is_over(j)) turn(j);
@@ -198,6 +239,8 @@ int watch(job *j) {
         report_unkillable(j);
         if (j->exit_code == 0) j->exit_code = EXIT_OWN_FAILURE;
     }
+    if (j->is_alone && has_min_success(j)) j->exit_code = 0;
+    log_folder_event(&j->logs, "ended", "s:i", "code", j->exit_code);
     bool is_lost = false;
     for (int i = 0; i < OUTPUTS; i++) is_lost |= j->sinks[i].error && !j->sinks[i].is_broken;
     return is_lost && j->exit_code == 0 ? EXIT_OUTPUT_LOST : j->exit_code;

@@ -1,0 +1,18 @@
+#include "options/failures.h"
+
+bool failures_has_failed(failure_policy p, bool exits_with_0, bool leaves_members) {
+    return !exits_with_0 || (p >= FAILURE_RESTART && leaves_members);
+}
+
+failure_action failures_act(failure_policy p, bool are_elastic, budget_decision v) {
+    switch (p) {
+    case FAILURE_KEEP: return ACTION_CONTINUE;
+    case FAILURE_RESTART: return v == BUDGET_RESTART ? ACTION_START_RANK : ACTION_END_JOB;
+    case FAILURE_RESTART_ALL: return v == BUDGET_RESTART ? ACTION_START_ALL : ACTION_END_JOB;
+    case FAILURE_AUTO:
+        return failures_act(are_elastic ? FAILURE_RESTART : FAILURE_RESTART_ALL, are_elastic, v);
+    case FAILURE_STOP:
+    case FAILURE_UNSET: break;
+    }
+    return ACTION_END_JOB;
+}

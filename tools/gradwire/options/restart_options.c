@@ -1,0 +1,105 @@
+#include "options/restart_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "options/parse.h"
+#include "options/streams.h"
+
+static const char *const policies[] = { [FAILURE_STOP] = "stop",
+                                        [FAILURE_KEEP] = "keep",
+                                        [FAILURE_RESTART] = "restart",
+                                        [FAILURE_RESTART_ALL] = "restart-all",
+                                        [FAILURE_AUTO] = "auto" };
+enum { POLICY_COUNT = sizeof policies / sizeof policies[0] };
+
+static const struct {
+    const char *variable;
+    restart_option option;
+} defaults[] = {
+    { "PET_ON_FAILURE", OPTION_ON_FAILURE },
+    { "PET_MAX_RESTARTS", OPTION_MAX_RESTARTS },
+    { "PET_MIN_SUCCESS", OPTION_MIN_SUCCESS },
+    { "PET_RESTART_WINDOW", OPTION_RESTART_WINDOW },
+    { "PET_BACKOFF", OPTION_BACKOFF },
+    { "PET_REDIRECTS", OPTION_REDIRECTS },
+    { "PET_TEE", OPTION_TEE },
+    { "PET_LOG_DIR", OPTION_LOG_DIR },
+};
+
+// "restart_all" is taken for "restart-all", as in names of options.
+static bool is_policy(const char *text, const char *policy) {
+    for (; *text && *policy; text++, policy++)
+        if (*text != *policy && !(*text == '_' && *policy == '-')) return false;
+    return !*text && !*policy;
+}
+
+static bool parse_policy(const char *name, const char *text, run_options *out) {
+    for (int i = FAILURE_STOP; i < POLICY_COUNT; i++) {
+        if (!is_policy(text, policies[i])) continue;
+        out->on_failure = (failure_policy)i;
+        return true;
+    }
+    return parse_complain("%s is stop, keep, restart, restart-all or auto, not \"%s\"", name, text);
+}
+
+bool restart_options_take(restart_option option, const char *name, const char *text,
+                          run_options *out) {
+    switch (option) {
+    case OPTION_ON_FAILURE: return parse_policy(name, text, out);
+    case OPTION_MAX_RESTARTS: return parse_int(name, text, 0, RESTARTS_MAX, &out->max_restarts);
+    case OPTION_MIN_SUCCESS: return parse_int(name, text, 1, RANK_COUNT_MAX, &out->min_success);
+    case OPTION_RESTART_WINDOW: return parse_seconds(name, text, &out->restart_window_ms);
+    case OPTION_BACKOFF: return parse_seconds(name, text, &out->backoff_ms);
+    case OPTION_REDIRECTS: out->redirects = text; return true;
+    case OPTION_TEE: out->tee = text; return true;
+    case OPTION_LOG_DIR: out->log_dir = text; return true;
+    case RESTART_OPTIONS_END: break;
+    }
+    return false;
+}
+
+bool restart_options_take_environment(run_options *out) {
+    for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++) {
+        const char *name = defaults[i].variable, *text = getenv(name);
+        if (text && *text && !restart_options_take(defaults[i].option, name, text, out))
+            return false;
+    }
+    return true;
+}
+
+static bool check_streams(const run_options *o) {
+    if (o->redirects && !streams_check("-r", o->redirects, run_world_size(o))) return false;
+    if (o->tee && !streams_check("-t", o->tee, run_world_size(o))) return false;
+    return o->log_dir || !(o->redirects || o->tee) ||
+           parse_complain("%s needs --log-dir=FOLDER, where the files are made",
+                          o->redirects ? "-r" : "-t");
+}
+
+static bool check_min_success(const run_options *o) {
+    if (!o->min_success) return true;
+    if (o->on_failure != FAILURE_KEEP)
+        return parse_complain("--min-success=%d needs --on-failure=keep, with which the other "
+                              "ranks continue after a failure",
+                              o->min_success);
+    return o->min_success <= o->rank_count ||
+           parse_complain("--min-success=%d is more than the %d ranks", o->min_success,
+                          o->rank_count);
+}
+
+bool restart_options_check(run_options *o) {
+    if (o->on_failure == FAILURE_UNSET)
+        o->on_failure = o->max_restarts ? FAILURE_AUTO : FAILURE_STOP;
+    if (run_restarts(o) && !o->max_restarts)
+        return parse_complain("--on-failure=%s needs --max-restarts=N: without it nothing is "
+                              "started again",
+                              policies[o->on_failure]);
+    if (o->max_restarts && !run_restarts(o))
+        return parse_complain("--max-restarts=%d contradicts --on-failure=%s, with which nothing "
+                              "is started again",
+                              o->max_restarts, policies[o->on_failure]);
+    if (o->node_count > 1 && (o->max_restarts || o->min_success))
+        return parse_complain("%s is for one host, not for --nnodes=%d",
+                              o->max_restarts ? "--max-restarts" : "--min-success", o->node_count);
+    return check_min_success(o) && check_streams(o);
+}
