@@ -367,8 +367,10 @@ uint64_t scope_new_id(const gw_scope *s) {
 uint64_t gw_scope_id(const gw_scope *s) {
     // Requested rarely: steps that never leave this process pay nothing for ids.
     gw_scope *mutable = (gw_scope *)s;
-    if (!s->id) mutable->id = scope_new_id(s);
-    return s->id;
+    uint64_t id = atomic_load_explicit(&mutable->id, memory_order_relaxed);
+    if (id) return id;
+    uint64_t own = scope_new_id(s);
+    return atomic_compare_exchange_strong(&mutable->id, &id, own) ? own : id;
 }
 
 // ---- Random numbers -----------------------------------------------------------------------------

@@ -46,9 +46,7 @@ struct gw_scope {
     gw_error *error;     // NULL while nothing has failed; never replaced
     bool is_error_read;  // by the program; or it is that of a scope around it
     char *label;
-    uint64_t id;  // 0 until requested
-    uint64_t
-        collective_call;  // of which the collectives called here are; 0: each is a call of its own
+    _Atomic uint64_t id;  // 0 until requested, also by threads that use scopes inside it
     int64_t deadline_ns;  // on the env's clock; ENV_NEVER
     bool grad_enabled;
     bool not_synchronised;  // gradients of its passes stay on this worker (autograd/gate.h)

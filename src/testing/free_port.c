@@ -16,7 +16,7 @@ static bool is_free(int port) {
 int testing_free_port(void) {
     // Linux assigns ports from 32768 on to sockets that name none.
     enum { FIRST = 10000, COUNT = 20000, OF_A_PROCESS = 64 };
-    static int chosen;
+    static _Atomic int chosen;
     int port;
     do port = FIRST + (getpid() % COUNT * OF_A_PROCESS + chosen++) % COUNT;
     while (!is_free(port));

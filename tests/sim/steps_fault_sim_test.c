@@ -216,7 +216,7 @@ static void expect_explained(const player *p, const gw_error *error, int64_t beg
                              int64_t timeout_ms) {
     bool in_time = sim_now_ns(p->scene->sim) - began_ns < timeout_ms * MS;
     if (error->status == GW_TIMEOUT && timeout_ms && !in_time) return;
-    if (strstr(error->text, "another owner has lost the trainer")) {
+    if (strstr(error->text, "another owner has lost the worker that makes the step")) {
         blame_facts f = { .sim = p->scene->sim, .count = p->scene->world.worker_count };
         assert_true(error->status == GW_FENCED && blame_may_be_gone(&f, p->rank));
         return;
@@ -255,7 +255,7 @@ static void read_outcomes(player *p, int n, const gw_error *error) {
     } else if (strstr(error->text, "nothing has changed")) {
         c->unchanged++;
         steps_record_outcome(w, p->rank, n, all, NO);
-    } else if (strstr(error->text, "and this worker is at step")) {
+    } else if (strstr(error->text, "but this worker is at step")) {
         c->unsure++;
         steps_record_outcome(w, p->rank, n, own, NO);
     } else if (strstr(error->text, "all others are at step")) {

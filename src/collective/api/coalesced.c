@@ -330,9 +330,9 @@ static gw_list *run_each(gw_scope *s, const coalesced *m) {
 }
 
 static gw_list *run_coalesced(gw_scope *s, const coalesced *m) {
-    scope_path_begin_call(s);
+    call_of_several around = scope_path_begin_call(s);
     gw_list *list = run_each(s, m);
-    scope_path_end_call(s);
+    scope_path_end_call(around);
     return list;
 }
 
@@ -396,9 +396,9 @@ static gw_future *start_each(gw_scope *s, const coalesced *m) {
 }
 
 static gw_future *start_coalesced(gw_scope *s, const coalesced *m) {
-    scope_path_begin_call(s);
+    call_of_several around = scope_path_begin_call(s);
     gw_future *f = start_each(s, m);
-    scope_path_end_call(s);
+    scope_path_end_call(around);
     return f;
 }
 

@@ -104,7 +104,7 @@ static void sum_all(gw_scope *s, const whole *l) {
 
 gw_tensor *large_sum(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
                      gw_collective_options options) {
-    scope_path_begin_call(s);
+    call_of_several around = scope_path_begin_call(s);
     gw_scope *t = gw_scope_open(s);
     gw_tensor *into = options.into;
     gw_no_grad(t);
@@ -118,6 +118,6 @@ gw_tensor *large_sum(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
     sum_all(t, &l);
     if (gw_ok(t)) sum = into ? gw_copy_(t, into, sum) : gw_keep(s, sum);
     gw_scope_close_up(t);
-    scope_path_end_call(s);
+    scope_path_end_call(around);
     return gw_ok(s) ? sum : tensor_poison_of(s);
 }

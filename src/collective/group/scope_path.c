@@ -3,19 +3,24 @@
 #include "base/mem.h"
 #include "base/scope.h"
 
-void scope_path_begin_call(gw_scope *s) {
-    s->collective_call = scope_new_id(s);
+// Not in the scope: other threads call collectives in scopes inside it.
+static _Thread_local call_of_several several;
+
+call_of_several scope_path_begin_call(gw_scope *s) {
+    call_of_several around = several;
+    several = (call_of_several){ .scope = s, .id = scope_new_id(s) };
+    return around;
 }
 
-void scope_path_end_call(gw_scope *s) {
-    s->collective_call = 0;
+void scope_path_end_call(call_of_several around) {
+    several = around;
 }
 
 scope_path scope_path_of(gw_scope *s) {
     scope_path p = { .depth = 0 };
     gw_scope *called_in = s;
-    while (called_in && !called_in->collective_call) called_in = called_in->parent;
-    uint64_t call = called_in ? called_in->collective_call : scope_new_id(s);
+    while (called_in && called_in != several.scope) called_in = called_in->parent;
+    uint64_t call = called_in ? several.id : scope_new_id(s);
     p.of_several = called_in;
     if (!called_in) called_in = s;
     int count = 0, most = SCOPE_PATH_MAX - 1;

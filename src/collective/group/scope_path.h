@@ -23,9 +23,16 @@ typedef struct scope_path {
 } scope_path;
 
 scope_path scope_path_of(gw_scope *s);
-// All collectives that are called in |s| until the end belong to one call.
-void scope_path_begin_call(gw_scope *s);
-void scope_path_end_call(gw_scope *s);
+// A call of several collectives that a thread makes. Zeroed: none.
+typedef struct call_of_several {
+    const gw_scope *scope;
+    uint64_t id;
+} call_of_several;
+
+// All collectives that this thread calls in |s| until the end belong to one call. Returns the call around it, for the
+// end: a thread that waits in a call may run an inline function.
+call_of_several scope_path_begin_call(gw_scope *s);
+void scope_path_end_call(call_of_several around);
 // |p| becomes the path of another call in the same scope, with the number |number| and no id of its own.
 void scope_path_make_call(scope_path *p, uint64_t number);
 // The level of the first scope of |from| that a call at |to| is not in; SCOPE_PATH_INSIDE if it is in all of them.

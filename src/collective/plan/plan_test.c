@@ -520,8 +520,8 @@ static void the_environment_chooses(void **state) {
         "\"reduce:doubling\" names a plan that this collective does not have and changes nothing",
         "\"barrier\" is not of the form \"operation:plan\" and changes nothing",
         "\"sum:flat\" names an unknown collective and changes nothing",
-        "\"broadcast:fast\" names an unknown plan and changes nothing; \"all_reduce:direct\" "
-        "does\n",
+        ("\"broadcast:fast\" names an unknown plan and changes nothing; "
+         "\"all_reduce:direct\" does\n"),
         "\"all_reduce:direct\" does; did you mean \"all_reduce\"?",
         "\"all_reduce:direct\" does; did you mean \"tree\"?",
     };

@@ -378,7 +378,8 @@ static bool take_events(run *r, list_node *arrived, bool *out_detaches) {
     return continues;
 }
 
-static void finish(run *r, bool detaches) {
+// Returns false if the scope of |r| has failed. Else another thread may work at |r| from here on.
+static bool finish(run *r, bool detaches) {
     env *e = r->group->agent->env;
     gw_value v = detaches ? gw_none() : r->backend ? backend_run_result(r) : run_make_result(r);
     result *value = gw_ok(r->scope) ? result_of_value(v) : NULL;
@@ -392,6 +393,7 @@ static void finish(run *r, bool detaches) {
     r->works = !value;
     if (value) run_detached_over_on_loop(r);
     env_leave(e);
+    return value;
 }
 
 // A failure here fails on all members: by the group, where a backend carries the values.
@@ -417,12 +419,11 @@ void run_work(run *r) {
     list_init(&arrived);
     while (take_events(r, &arrived, &detaches)) {
         progress(r, &arrived);
-        if (gw_ok(r->scope) && r->steps_left == 0) finish(r, detaches);
+        if (gw_ok(r->scope) && r->steps_left == 0 && finish(r, detaches)) break;
         if (!gw_ok(r->scope)) {
             send_failure(r);
             break;
         }
-        if (!r->works) break;
     }
     for (list_node *l; (l = list_take(&arrived));) {
         arrival *a = list_entry(l, arrival, link);
