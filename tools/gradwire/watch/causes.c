@@ -14,7 +14,7 @@
 #include "job/slots.h"
 
 // A process that is ending closes its connections some time before its end can be noticed.
-enum { ENDING_MS = 1000 };
+enum { ENDING_MS = 5000 };
 
 static bool has_failed(const rank *r) {
     return r->pid && !r->is_running && (r->status != 0 || r->has_ended_early);
