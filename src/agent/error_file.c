@@ -23,26 +23,15 @@ static json_t *text_of(const char *text) {
     return json_string(plain);
 }
 
-// The workers and functions on the way of the error, outermost first, then what happened: "ps", "gw.embedding",
-// "index 12 out of range".
-static json_t *trace_of(const gw_error *error) {
-    json_t *list = json_array();
-    const char *at = error ? error->text : "";
-    for (const char *end; (end = strstr(at, ": ")); at = end + 2) {
-        char part[TEXT_BYTES];
-        snprintf(part, sizeof part, "%.*s", (int)(end - at), at);
-        json_array_append_new(list, text_of(part));
-    }
-    if (*at) json_array_append_new(list, text_of(at));
-    return list;
-}
-
 static json_t *describe(const error_report *r) {
     char timestamp[32];
     snprintf(timestamp, sizeof timestamp, "%lld", (long long)time(NULL));
-    json_t *gradwire = json_pack("{s:o, s:o, s:i, s:i, s:o}", "status", text_of(r->status),
-                                 "worker", text_of(r->worker), "slot", r->slot, "attempt",
-                                 r->attempt, "trace", trace_of(r->error));
+    const gw_error *e = r->error;
+    json_t *gradwire =
+        json_pack("{s:o, s:o, s:i, s:i, s:o, s:o}", "status", text_of(r->status), "worker",
+                  text_of(r->worker), "slot", r->slot, "attempt", r->attempt, "made_by",
+                  text_of(e && e->worker[0] ? e->worker : r->worker), "function",
+                  text_of(e ? e->function : ""));
     return json_pack("{s:{s:o, s:{s:s, s:s}}, s:o}", "message", "message", text_of(r->message),
                      "extraInfo", "timestamp", timestamp, "py_callstack", "", "gradwire", gradwire);
 }

@@ -2,7 +2,10 @@
 //
 //     { "message": { "message": "worker2: train.csv: no such file",
 //                    "extraInfo": { "timestamp": "1700000000", "py_callstack": "" } },
-//       "gradwire": { "status": "not found", "worker": "worker2", "slot": 2, "attempt": 0, "trace": [...] } }
+//       "gradwire": { "status": "not found", "worker": "worker2", "slot": 2, "attempt": 0,
+//                     "made_by": "ps", "function": "load" } }
+//
+// |made_by| is the worker that has made the error, |function| the called function, "" if none.
 //
 // A launcher names the file in TORCHELASTIC_ERROR_FILE. A file is written whole or not at all. A failure to write it has no
 // other effect. Threads: none of these functions has state.
@@ -17,7 +20,7 @@ typedef struct error_report {
     const char *status;     // in words, or how the process has ended
     const char *worker;     // its name; "": it has none
     int slot, attempt;      // -1: not known
-    const gw_error *error;  // for its trace; NULL: none
+    const gw_error *error;  // NULL: none
 } error_report;
 
 // Returns false, with errno, if the file could not be written.

@@ -47,8 +47,8 @@ static gw_status open_client(joining *j, gw_error *error) {
             if (status) *error = why;
             return status;
         }
-        log_line("%s waits for %s: %s", a->name, a->job ? "the founder of a group" : "rank 0",
-                 why.text);
+        log_line("%s waits for %s: %s", a->name,
+                 a->job ? "the worker that creates the elastic job" : "rank 0", why.text);
     }
 }
 
