@@ -166,7 +166,7 @@ static void the_first_of_slurms_hosts_has_rank_0(void **state) {
         assert_string_equal(m.host, lists[i][1]);
         assert_in_range(strtol(m.port, NULL, 10), 20000, 29999);
     }
-    REFUSE("SLURM_STEP_NODELIST is \"node[\", which begins with no host",
+    REFUSE("SLURM_STEP_NODELIST is \"node[\", which does not begin with a host",
            SLURM("2", "4", "2", "node["));
     REFUSE("SLURM_STEP_NODELIST is \"node[1\", which", SLURM("2", "4", "2", "node[1"));
     REFUSE("neither SLURM_STEP_NODELIST nor MASTER_ADDR", "SLURM_STEP_ID=0", "SLURM_JOB_ID=17",

@@ -87,7 +87,7 @@ static void it_refuses_a_wrong_rank_or_world_size(void **state) {
     refuse(GW_OPTIONS(gw_rpc_options, .world_size = -2), GW_INVALID, "the world size is -2");
     refuse(GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2,
                       .init_method = "tcp://localhost:1?rank=0"),
-           GW_INVALID, "given twice");
+           GW_INVALID, "given both by options and in the URL");
 }
 
 static void it_takes_a_redis_server(void **state) {

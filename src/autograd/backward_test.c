@@ -311,7 +311,7 @@ static void backward_requires_one_number_or_a_gradient(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_backward(s, gw_mul(s, leaf(s, 1, 2), 2.0));
-    assert_fails(s, GW_INVALID, "backward: a tensor of 2 elements");
+    assert_fails(s, GW_INVALID, "backward: the tensor has 2 elements");
 }
 
 static void the_loss_must_need_a_gradient(void **state) {

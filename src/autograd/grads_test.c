@@ -111,10 +111,12 @@ static void a_gradient_that_is_set_fits(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = leaf(s);
     gw_set_grad(s, x, gw_zeros(s, GW_F32, 2));
-    assert_string_equal(gw_scope_error(s)->text, "set_grad: f32 2 is no gradient of f32 1");
+    assert_string_equal(gw_scope_error(s)->text,
+                        "set_grad: the gradient has f32 2, but the tensor has f32 1");
     gw_scope_clear(s);
     gw_set_grad(s, x, gw_zeros(s, GW_F64, 1));
-    assert_string_equal(gw_scope_error(s)->text, "set_grad: f64 1 is no gradient of f32 1");
+    assert_string_equal(gw_scope_error(s)->text,
+                        "set_grad: the gradient has f64 1, but the tensor has f32 1");
     gw_scope_clear(s);
     assert_null(gw_grad_find(s, x));
     assert_int_equal(gw_scope_close(s).status, GW_OK);

@@ -65,8 +65,9 @@ static const char *output_of(reading r) {
 
 static void unread_gradients_abort_a_checked_program(void **state) {
     (void)state;
-    assert_non_null(strstr(output_of(READS_NONE), "a pass inside a hook left 2 gradients"));
-    assert_non_null(strstr(output_of(READS_X), "a pass inside a hook left 1 gradients"));
+    assert_non_null(
+        strstr(output_of(READS_NONE), "a backward pass inside a hook left 2 gradients"));
+    assert_non_null(strstr(output_of(READS_X), "a backward pass inside a hook left 1 gradients"));
 }
 
 static void gradients_that_are_read_or_named_do_not(void **state) {

@@ -96,9 +96,9 @@ static void a_list_keeps_copies(void **state) {
     assert_string_equal(gw_list_get(s, list, 3).as.error->text, "late");
     assert_int_equal(gw_list_get(s, list, 4).size, 0);
     assert_int_equal(gw_list_get(s, list, 5).kind, GW_NONE);
-    assert_failed(s, GW_INVALID, "item 5 of a list of 5");
+    assert_failed(s, GW_INVALID, "item 5 is out of range for a list of 5 items");
     assert_int_equal(gw_list_get(s, list, -1).kind, GW_NONE);
-    assert_failed(s, GW_INVALID, "item -1 of a list of 5");
+    assert_failed(s, GW_INVALID, "item -1 is out of range for a list of 5 items");
     gw_scope_close_up(s);
 }
 
@@ -186,7 +186,7 @@ static void a_map_is_ordered_by_insertion(void **state) {
     assert_int_equal(gw_map_get(s, map, "absent").kind, GW_NONE);
     assert_failed(s, GW_NOT_FOUND, "gw_map_get: no \"absent\" in the map");
     assert_string_equal(gw_map_key(s, map, 100), "");
-    assert_failed(s, GW_INVALID, "key 100 of a map of 100");
+    assert_failed(s, GW_INVALID, "key 100 is out of range for a map of 100 keys");
     gw_scope_close_up(s);
 }
 

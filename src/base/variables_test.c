@@ -24,10 +24,10 @@ static const char *check(char *entry) {
 static void invalid_values_are_logged(void **state) {
     (void)state;
     assert_string_equal(check("GW_LEND=off"),
-                        "GW_LEND=off changes nothing: it is one of 0 1 pull\n");
-    assert_string_equal(check("GW_CHECK=no"), "GW_CHECK=no counts as 1: it is one of 0 1\n");
+                        "GW_LEND=off changes nothing: it must be one of 0 1 pull\n");
+    assert_string_equal(check("GW_CHECK=no"), "GW_CHECK=no counts as 1: it must be one of 0 1\n");
     assert_string_equal(check("GW_KERNELS=avx"),
-                        "GW_KERNELS=avx changes nothing: it is one of any avx2 avx512\n");
+                        "GW_KERNELS=avx changes nothing: it must be one of any avx2 avx512\n");
     const char *number = "GW_BLAS_THREADS=0 changes nothing: it must be a number from 1 to 1024\n";
     assert_string_equal(check("GW_BLAS_THREADS=0"), number);
     assert_non_null(strstr(check("GW_BLAS_THREADS=two"), ": it must be a number from 1 to"));

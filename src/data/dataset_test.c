@@ -49,7 +49,7 @@ static void a_subset_has_the_items_it_names(void **state) {
     assert_int_equal(gw_int_of(s, gw_dataset_get(s, fewer, 0)), 40);
     assert_int_equal(gw_int_of(s, gw_dataset_get(s, fewer, 1)), 0);
     gw_subset(s, some, gw_from(s, ((int64_t[]){ 3 }), 1));
-    assert_fails(s, GW_INVALID, "gw_subset: tens: index 3 of 3 items");
+    assert_fails(s, GW_INVALID, "gw_subset: tens: index 3 is out of range for 3 items");
 }
 
 #define assert_refuses(make, words)                                                                \

@@ -43,8 +43,8 @@ static void invalid_state_is_refused_and_changes_nothing(void **state) {
         const char *words;
     } cases[] = {
         { "count", gw_value_of(12), ": the state is for epochs of" },
-        { "position", gw_value_of(12), "tens: item 12 of epoch 0" },
-        { "epoch", gw_value_of(-1), "of epoch -1" },
+        { "position", gw_value_of(12), "tens: the state has position 12 in epoch 0" },
+        { "epoch", gw_value_of(-1), "in epoch -1" },
         { "seed", gw_value_of("one"), "\"seed\" is string, not an int" },
         { "colour", gw_value_of(1), "names that are no loader's" },
     };

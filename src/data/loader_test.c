@@ -258,7 +258,7 @@ static void a_batch_exists_only_after_next(void **state) {
     assert_true(gw_data_loader_next(s, l));
     gw_scope *t = gw_scope_open(s);
     gw_data_loader_tensor(t, l, 1);
-    assert_fails(t, GW_INVALID, "tens: tensor 1 of a batch that is tensor");
+    assert_fails(t, GW_INVALID, "tens: tensor 1 was requested, but the batch is tensor");
     assert_false(gw_data_loader_next(s, l));
     gw_data_loader_tensor(s, l, 0);
     assert_fails(s, GW_WRONG_STATE, "tens: gw_data_loader_next gives one");

@@ -402,12 +402,12 @@ static void its_error_explains_the_fencing(void **state) {
     quorum_stop(&q, 0);
     quorum_run(&q, at_s(80));
     assert_true(q.nodes[1].is_fenced);
-    assert_non_null(strstr(q.nodes[1].fenced_why.text, "w1 was cut off from most of the others"));
+    assert_non_null(strstr(q.nodes[1].fenced_why.text, "w1 was cut off from most other workers"));
     quorum_close(&q);
 }
 
 static double cut_off_s(const quorum_node *n) {
-    const char *words = "was cut off from most of the others for ";
+    const char *words = "was cut off from most other workers for ";
     const char *at = strstr(n->fenced_why.text, words);
     assert_non_null(at);
     return strtod(at + strlen(words), NULL);

@@ -134,7 +134,7 @@ static void convolutions_that_cannot_be_are_refused(void **state) {
     assert_refused(2, 2, GW_OPTIONS(gw_nn_conv_options, .kernel = { 3, -1 }),
                    "gw_nn_conv2d: a kernel of -1");
     assert_refused(4, 6, GW_OPTIONS(gw_nn_conv_options, .kernel = { 3, 3 }, .groups = 4),
-                   "gw_nn_conv2d: from 4 to 6 channels in 4 groups");
+                   "gw_nn_conv2d: 4 input and 6 output channels cannot be divided into 4 groups");
     assert_refused(3, 2, three,
                    "gw.conv2d: input has 1 channels, but the weight is for 3: they must be equal");
 }

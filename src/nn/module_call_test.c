@@ -58,7 +58,8 @@ static void poison_is_refused(void **state) {
     gw_rnn_result r = gw_nn_gru_call(s, gw_nn_gru(s, 2, 3), x, .h0 = &tensor_poison);
     assert_true(tensor_is_poison(r.output));
     assert_true(tensor_is_poison(r.h));
-    assert_refused(s, "gw_nn_gru_call: a tensor of a scope that has failed: it was never made");
+    assert_refused(s,
+                   "gw_nn_gru_call: the tensor is of a scope that has failed: it was never made");
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 

@@ -173,7 +173,7 @@ static void poison_is_refused_in_a_scope_without_error(void **state) {
     gw_module_state_dict(s, m);
     assert_refused(s, "gw_module_state_dict: the module could not be made");
     gw_nn_sequential(s, gw_nn_relu(s), m);
-    assert_refused(s, "sequential: \"1\" is the module could not be made");
+    assert_refused(s, "sequential: \"1\" is a module that could not be made");
     gw_module_register_parameter(s, gw_nn_relu(s), "scale", lost);
     assert_refused(s, "relu: the parameter \"scale\" is a tensor that could not be made");
     assert_int_equal(gw_scope_close(s).status, GW_OK);
@@ -193,9 +193,9 @@ static void a_forward_gives_an_output(void **state) {
     gw_module_call(s, gw_module_open(s, "idle", forward_nothing, NULL), x);
     assert_refused(s, "idle: its forward gave no output");
     gw_module_call(s, gw_module_open(s, "idle", forward_nothing, lost), x);
-    assert_refused(s, "idle: a tensor of a scope that has failed: something else");
+    assert_refused(s, "idle: the tensor is of a scope that has failed: something else");
     gw_module_call(s, gw_nn_relu(s), lost);  // as operators do
-    assert_refused(s, "relu: a tensor of a scope that has failed: something else");
+    assert_refused(s, "relu: the tensor is of a scope that has failed: something else");
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 

@@ -102,7 +102,7 @@ static void mismatched_arguments_are_errors(void **state) {
     gw_module *m = gw_nn_lstm(s, 3, 4, .batch_first = true);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 5, 3);
     gw_nn_lstm_call(s, m, gw_zeros(s, GW_F32, 2, 5, 4));
-    expect_fails(s, "gw_nn_lstm: x is 2x5x4, but must be N T 3, or T 3");
+    expect_fails(s, "gw_nn_lstm: x has the shape 2x5x4, but must have N T 3, or T 3");
     gw_nn_lstm_call(s, m, x, .h0 = gw_zeros(s, GW_F32, 1, 5, 4));
     expect_fails(s, "gw_nn_lstm: h0 is 1x5x4, but must be 1x2x4");
     gw_nn_lstm_call(s, m, x, .c0 = gw_zeros(s, GW_F64, 1, 2, 4));

@@ -190,7 +190,7 @@ static const misfit misfits[] = {
     { have_another_shape, "does not fit: \"0.weight\" is f32 4x3, not f32 3x4; nothing" },
     { have_another_dtype, "\"1.count\" is f32 scalar, not i64 scalar" },
     { have_rows, "\"0.weight\" is f32 3x4 sparse by rows, not f32 3x4; nothing" },
-    { have_a_failed_one, "2.bias: a tensor of a scope that has failed" },
+    { have_a_failed_one, "2.bias: the tensor is of a scope that has failed" },
     { have_no_tensor, "\"2.bias\" is of kind int, not a tensor" },
     { lack_and_have, "state has \"3.bias\", which the module has not; nothing has changed" },
     { have_everything_wrong, "lacks \"2.bias\"; it has \"extra\", which the module has not; "

@@ -35,7 +35,7 @@ static void parameters_must_be_leaves(void **state) {
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 2));
     gw_list_add(s, params, x);
     gw_list_add(s, params, gw_mul(s, x, 2.0));
-    assert_refuses(s, params, "parameter 1 is no leaf");
+    assert_refuses(s, params, "parameter 1 is not a leaf");
 }
 
 static void each_parameter_must_be_listed_once(void **state) {

@@ -212,11 +212,11 @@ static void fail_in_slices(gw_scope *root, int rank, void *context) {
     limit = 100;
     expect_same(s, gw_module_call(s, fast, x), gw_mul(s, x, 2));
     gw_module_call(s, gw_data_parallel(s, gw_module_open(s, "sum", give_sum, NULL), 2), x);
-    expect_error(s, GW_INVALID, "gave a scalar");
+    expect_error(s, GW_INVALID, "returned a scalar");
     gw_module_call(s, fast, gw_ones(s, GW_F32));
-    expect_error(s, GW_INVALID, "a scalar has no rows");
+    expect_error(s, GW_INVALID, "the input is a scalar, which has no rows");
     gw_data_parallel(s, fast, 0);
-    expect_error(s, GW_INVALID, "0 threads, not 1 to 256");
+    expect_error(s, GW_INVALID, "threads is 0, but must be 1 to 256");
     gw_module *m = gw_module_open(s, "hooked", hook_some, NULL);
     gw_tensor *w = gw_requires_grad(s, gw_ones(s, GW_F32, 1));
     gw_module_register_parameter(s, m, "w", w);

@@ -45,7 +45,8 @@ static void list_too_many(agent *a) {
     entry *e = entry_open_on_loop(a, id_of(1, 500));
     reference_peer_of(a, 1)->fork_count = LIMIT_FORKS_PER_PEER;
     assert_int_equal(entry_add_holder_on_loop(e, id_of(1, 501), 1, &error), GW_LIMIT);
-    assert_string_equal(error.text, "w1 holds 1000000 references to values of w0");
+    assert_string_equal(error.text,
+                        "w1 has 1000000 references to values of w0, and cannot have more");
     reference_peer_of(a, 1)->fork_count = 0;
     entry_release_on_loop(e);
     assert_int_equal(references_of(a)->entry_count, 0);

@@ -36,7 +36,7 @@ static void refuse(gw_scope *s, int rank, void *context) {
     gw_rref *one_more = gw_remote(s, 1, "fork_make", 5);
     gw_rpc_sync(s, 1, "fork_make", 0);
     gw_to_here_value(s, one_more);
-    expect(s, GW_LIMIT, "w1: this worker holds 1000000 references to values of w1 already");
+    expect(s, GW_LIMIT, "w1: this worker has 1000000 references to values of w1 already");
     assert_false(gw_rref_is_confirmed(one_more));
     // by the worker that the reference is sent to, which gets the error at its use, or before
     gw_rpc_sync(s, 2, "fork_read", good);

@@ -146,7 +146,7 @@ static void the_number_of_origins_is_limited_and_they_are_printable(void **state
 static int lines, summaries;
 
 static void count_lines(const char *line) {
-    if (strstr(line, "holds a reference to its report_box of report_test.c:")) lines++;
+    if (strstr(line, "still has a reference to its report_box of report_test.c:")) lines++;
     if (strstr(line, " leaves the job while other workers have 6 more references to its values"))
         summaries++;
 }

@@ -193,8 +193,8 @@ static void it_notices_another_program(void **state) {
     victim v = meet(&i, call_peer);
     assert_int_equal(v.why.status, GW_PROTOCOL);
     // How much of it is quoted depends on how much arrived at once.
-    assert_non_null(strstr(v.why.text, "p1 (rank 1) is unreachable at 127.0.0.1:1001: it begins "
-                                       "with \"2"));
+    assert_non_null(
+        strstr(v.why.text, "p1 (rank 1) is unreachable at 127.0.0.1:1001: it sent \"2"));
 }
 
 static void it_names_both_versions(void **state) {
@@ -312,8 +312,7 @@ static void it_reports_a_server_that_is_no_store(void **state) {
     bytes_put(&i.reply, "HTTP/1.1 400 Bad Request\r\n", 26);
     victim v = meet(&i, use_store);
     assert_int_equal(v.status, GW_PROTOCOL);
-    assert_non_null(
-        strstr(v.why.text, "the store at 127.0.0.1:1001 cannot be used: it begins with \"H"));
+    assert_non_null(strstr(v.why.text, "the store at 127.0.0.1:1001 cannot be used: it sent \"H"));
 
     i = (impostor){ .waits_for = 16 };
     put_handshake(
@@ -350,8 +349,8 @@ static void it_ends_with_a_host_that_breaks_the_protocol(void **state) {
     put_handshake(&i, &(handshake){ .kind = HANDSHAKE_WELCOME });
     bytes_put_u32(&i.reply, UINT32_MAX);
     expect_failure(&i, GW_LIMIT,
-                   "the store at 127.0.0.1:1001 broke the protocol: store: a record of 4294967295 "
-                   "bytes, at most 66560");
+                   "the store at 127.0.0.1:1001 broke the protocol: store: a record has 4294967295 "
+                   "bytes, at most 66560 are allowed");
 }
 
 static void it_ignores_unexpected_replies(void **state) {

@@ -264,7 +264,7 @@ static void it_ends_with_a_peer_that_breaks_the_rules(void **state) {
             .head_size = 9,
             .body_size = 4 },
           { .type = FRAME_DATA, .number = 2, .first = true, .kind = 1 },
-          "frame 2 begins a message inside another" },
+          "frame 2 begins a message inside another message" },
         { { 0 },
           { .type = FRAME_DATA,
             .number = 1,

@@ -217,7 +217,8 @@ static const struct {
       "closed a connection to the store: store: malformed wait: 1 trailing bytes" },
     { { 255, 255, 255, 255 },
       4,
-      "closed a connection to the store: store: a record of 4294967295 bytes, at most 66560" },
+      "closed a connection to the store: store: a record has 4294967295 bytes, at most 66560 are "
+      "allowed" },
 };
 
 typedef struct raw_client {

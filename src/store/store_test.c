@@ -317,7 +317,7 @@ static void it_leaves_files_of_others_alone(void **state) {
     assert_int_equal(env_os_open(&e, &error), GW_OK);
     env_enter(e);
     assert_int_equal(store_open_file(e, path, &st, &error), GW_INVALID);
-    assert_non_null(strstr(error.text, "is not a store"));
+    assert_non_null(strstr(error.text, "is not the file of a job"));
     assert_int_equal(store_open_file(e, "/tmp", &st, &error), GW_SYSTEM);
     assert_int_equal(store_open_file(e, "/nowhere/at/all", &st, &error), GW_SYSTEM);
     assert_string_equal(error.text, "store /nowhere/at/all: open: No such file or directory");

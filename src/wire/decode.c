@@ -435,9 +435,11 @@ static gw_status check_indices(const tensor_header *whole, const tensor_header *
                          gw_dtype_name(h->dtype), h->dims);
     int64_t at = rows_find_invalid(h->numbers, h->sizes[0], whole->sizes[0], ascending);
     if (at == h->sizes[0]) return GW_OK;
+    int64_t index;
+    memcpy(&index, h->numbers + (size_t)at * sizeof index, sizeof index);
     return error_set(error, GW_PROTOCOL,
-                     "malformed tensor: index %lld is out of range for %lld rows", (long long)at,
-                     (long long)whole->sizes[0]);
+                     "malformed tensor: index %lld is %lld, which is out of range for %lld rows",
+                     (long long)at, (long long)index, (long long)whole->sizes[0]);
 }
 
 static gw_status check_values(const tensor_header *whole, const tensor_header *h, int64_t count,

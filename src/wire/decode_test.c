@@ -137,10 +137,11 @@ static void its_error_names_the_wrong_field_of_rows(void **state) {
            0, 0, 1, 0, SIZE(0));
     EXPECT(GW_PROTOCOL, "malformed tensor: indices of rows are i64 and have 0 dimensions", WHOLE, 4,
            0, 0, 0, 0, SIZE(0));
-    EXPECT(GW_PROTOCOL, "tensor: index 1 is none of its 5 rows", WHOLE, INDICES(2), SIZE(4),
-           SIZE(5));
-    EXPECT(GW_PROTOCOL, "tensor: index 0 is none of its 5 rows", WHOLE, INDICES(1), 0, 0, 0, 0, 0,
-           0, 0, 128);
+    EXPECT(GW_PROTOCOL, "malformed tensor: index 1 is 5, which is out of range for 5 rows", WHOLE,
+           INDICES(2), SIZE(4), SIZE(5));
+    EXPECT(GW_PROTOCOL,
+           "malformed tensor: index 0 is -9223372036854775808, which is out of range for 5 rows",
+           WHOLE, INDICES(1), 0, 0, 0, 0, 0, 0, 0, 128);
     EXPECT(GW_PROTOCOL, "tensor: the message ends inside it", WHOLE, INDICES(1), SIZE(0));
     EXPECT(GW_PROTOCOL, "malformed tensor: the values of its rows have another shape", WHOLE,
            INDICES(1), SIZE(0), VALUES(2, 1), 0, 0, 0, 0);

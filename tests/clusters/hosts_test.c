@@ -146,7 +146,7 @@ static void expect_cut_off(const federation *f, int count) {
         testing_note("%.300s", r.err);
         assert_int_not_equal(r.code, 0);
         char printed[80];
-        snprintf(printed, sizeof printed, "client%d was cut off from most of the others for ",
+        snprintf(printed, sizeof printed, "client%d was cut off from most other workers for ",
                  i + 2);
         assert_non_null(strstr(r.err, printed));
         forget(r);
@@ -253,7 +253,7 @@ static void connections_opened_from_one_side_are_enough(void **state) {
     result r = finish(launch_command("cat %s", log.text));
     testing_note("\"%s\"", r.out);
     assert_non_null(strstr(r.out, "worker1 (rank 1) has not answered at "));
-    assert_non_null(strstr(r.out, ", and has connected to this worker now: "));
+    assert_non_null(strstr(r.out, ", but has connected to this worker now: "));
     forget(r);
     remove_folder(folder);
     hosts_close(net);

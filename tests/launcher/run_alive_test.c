@@ -210,7 +210,7 @@ static bool names_cause(const row *r, const char *text) {
     if (r->who == LAUNCHER && r->signal == SIGTERM) return says(text, "SIGTERM on host %d: ", n);
     // Host 1 is no quorum without a host 0 that is silent for long, as on a busy machine.
     bool is_alone = n == 0 && r->signal == SIGSTOP &&
-                    says(text, "host1 was cut off from most of the others for ");
+                    says(text, "host1 was cut off from most other workers for ");
     return says(text, "host %d is lost: ", n) ||
            (says(text, "this host is cut off from the others: ") &&
             (is_alone || says(text, "host%d (rank %d)", n, n)));

@@ -66,7 +66,7 @@ static void a_rank_that_does_not_end_in_time_is_killed(void **state) {
     send_line(&l, "fail");
     result r = finish(l);
     assert_int_equal(r.code, 5);
-    assert_non_null(strstr(r.err, "did not end within 0.2 s: killing\n"));
+    assert_non_null(strstr(r.err, "did not end within 0.2 s: killing it\n"));
     assert_true(has_ended(stubborn));
     close(stubborn);
     forget(r);

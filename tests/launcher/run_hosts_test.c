@@ -137,7 +137,7 @@ static void hosts_with_different_options_are_refused(void **state) {
     expect_code(b, 125);
     for (int i = 0; i < HOSTS; i++) {
         assert_string_equal(b.of[i].out, "");
-        assert_non_null(strstr(b.of[i].err, "host 0 was started with -n 2, host 1 with -n 3"));
+        assert_non_null(strstr(b.of[i].err, "host 0 was started with -n 2, but host 1 with -n 3"));
     }
     forget_both(b);
 }

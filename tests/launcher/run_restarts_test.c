@@ -83,7 +83,7 @@ static void a_silent_rank_is_killed_and_starts_again(void **state) {
     result r = RUN("run", "-n", "3", "--max-restarts=1", ELASTIC, "1", "stop", "1");
     note(&r);
     assert_int_equal(r.code, 0);
-    assert_non_null(strstr(r.err, " is dead to the others, and is killed: "));
+    assert_non_null(strstr(r.err, " dead, so it is killed: "));
     assert_non_null(strstr(r.err, "; it starts again, attempt 1 (0 restarts left)\n"));
     assert_int_equal(count_of(r.out, " is done as one of 3\n"), 3);
     forget(r);

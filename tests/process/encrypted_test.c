@@ -199,14 +199,14 @@ static void a_host_without_the_key_receives_nothing(void **state) {
     b.key = k.path;
     run_two(&a, &b);
     expect(&a.error, GW_TIMEOUT, "rank 1 of 2 did not join");
-    expect(&b.error, GW_TIMEOUT, "it may have no key");
+    expect(&b.error, GW_TIMEOUT, "the peer may have no key");
     unlink(k.path);
 }
 
 static _Atomic int warning_count;
 
 static void count_warnings(const char *line) {
-    warning_count += strstr(line, "runs insecure") != NULL;
+    warning_count += strstr(line, "has set insecure") != NULL;
 }
 
 static void insecure_logs_a_line_at_each_start(void **state) {

@@ -168,7 +168,7 @@ static const char *free_url(const char *host, char out[128]) {
 static void expect_insecure_differs(const gw_error *e) {
     testing_note("\"%s\"", e->text);
     assert_int_equal(e->status, GW_MISMATCH);
-    assert_non_null(strstr(e->text, "insecure is set by"));
+    assert_non_null(strstr(e->text, "insecure is set on"));
 }
 
 static void insecure_is_set_by_all_or_by_none(void **state) {

@@ -304,7 +304,7 @@ static void two_jobs_at_one_store_are_kept_apart(void **state) {
         gw_error error = gw_scope_close(other);
         testing_note("\"%s\"", error.text);
         assert_int_equal(error.status, GW_MISMATCH);
-        assert_non_null(strstr(error.text, "job \"night-7\" meets at "));
+        assert_non_null(strstr(error.text, "job \"night-7\" uses "));
         assert_non_null(strstr(error.text, "this worker is of job \"night-8\""));
     }
     setenv("GW_JOB_ID", "night-7", 1);

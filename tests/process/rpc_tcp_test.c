@@ -384,9 +384,8 @@ static void it_survives_workers_that_end(void **state) {
 
 static bool has_fork_error(gw_scope *s) {
     const gw_error *e = gw_scope_error(s);
-    bool all_failed =
-        e->status == GW_WRONG_STATE &&
-        strstr(e->text, "the future belongs to the parent of this process, which was forked");
+    bool all_failed = e->status == GW_WRONG_STATE &&
+                      strstr(e->text, "belongs to the parent of this process, which was forked");
     gw_scope_clear(s);
     return all_failed;
 }

@@ -207,13 +207,13 @@ static void an_inline_body_that_takes_long_is_named_once(void **state) {
     log_hook = keep_line;
     job j = open_job();
     gw_rpc_sync(j.root, 0, "turn_compute", 100);
-    assert_non_null(strstr(logged, "worker0: the GW_INLINE function turn_compute computed for 1"));
+    assert_non_null(strstr(logged, "worker0: the GW_INLINE function turn_compute ran for 1"));
     gw_future *f = gw_future_open(j.root);
     gw_future *after = gw_then(j.root, f, compute_after, NULL);
     gw_future_set(j.root, f, 7);
     gw_wait(j.root, after);
-    assert_non_null(strstr(
-        logged, "worker0: a function that a future calls (gw_then, gw_on_done) computed for 1"));
+    assert_non_null(
+        strstr(logged, "worker0: a function that a future calls (gw_then, gw_on_done) ran for 1"));
     assert_int_equal(close_job(&j).status, GW_OK);
 }
 

@@ -17,8 +17,8 @@ static void an_invalid_value_is_reported_once(void **state) {
                               "./case-argument_order"));
     assert_int_equal(r.code, 0);
     expect_once(r.err, "GW_LOG=loud: a level must be none, error, warning or info");
-    expect_once(r.err, "GW_LEND=off changes nothing: it is one of 0 1 pull");
-    expect_once(r.err, "GW_CHECK=no counts as 1: it is one of 0 1");
+    expect_once(r.err, "GW_LEND=off changes nothing: it must be one of 0 1 pull");
+    expect_once(r.err, "GW_CHECK=no counts as 1: it must be one of 0 1");
     expect_once(r.err, "the variable GW_TRANSPORTS has no effect: did you mean GW_TRANSPORT?");
     assert_null(strstr(r.err, "GW_HOME"));
     forget(r);

@@ -10,7 +10,7 @@ static void every_wait_ends_with_the_outcome_of_the_worker(void **state) {
     testing_note("%d: %s%s", r.code, r.out, r.err);
     static const char *const lines[] = {
         "exits joins: disconnected: exits (pid ",
-        ") exited with code 3 before it had joined\n",
+        ") exited with code 3 before it had joined the job\n",
         "exits ends: 3\n",
         "prints prints\n",
         "prints ends: 137\n",

@@ -115,7 +115,7 @@ static void refuse_given(gw_scope *s, int rank, void *context) {
     gw_all_gather(
         s, g, x,
         .into = gw_ones(s, GW_F32, 5));  // the size of the result is not known before the call
-    expect(s, GW_INVALID, "gw_all_gather: the result is f32 4, which does not fit into f32 5");
+    expect(s, GW_INVALID, "gw_all_gather: the result is f32 4, but the tensor .into is f32 5");
 }
 
 enum { AT_ONCE = 20 };
@@ -161,24 +161,24 @@ static void refuse_keys(gw_scope *s, int rank, void *context) {
     expect(s, GW_INVALID,
            "gw_all_reduce: the key is 18446744073709551615, but keys must be below 2^62 - 1");
     gw_broadcast(s, g, x, 0, .key = key);
-    expect(s, GW_INVALID, "gw_broadcast: key");
+    expect(s, GW_INVALID, "gw_broadcast: the key is ");
     gw_all_gather(s, g, x, .key = key);
-    expect(s, GW_INVALID, "gw_all_gather: key");
+    expect(s, GW_INVALID, "gw_all_gather: the key is ");
     gw_all_to_all(s, g, x, .key = key);
-    expect(s, GW_INVALID, "gw_all_to_all: key");
+    expect(s, GW_INVALID, "gw_all_to_all: the key is ");
     gw_all_reduce_coalesced(s, g, xs, 1, GW_SUM, .key = key);
-    expect(s, GW_INVALID, "gw_all_reduce_coalesced: key");
+    expect(s, GW_INVALID, "gw_all_reduce_coalesced: the key is ");
     gw_all_gather_value(s, g, rank, .key = key);
-    expect(s, GW_INVALID, "gw_all_gather_value: key");
+    expect(s, GW_INVALID, "gw_all_gather_value: the key is ");
     gw_barrier(s, g, .key = key);
-    expect(s, GW_INVALID, "gw_barrier: key");
+    expect(s, GW_INVALID, "gw_barrier: the key is ");
     gw_scope *t = gw_scope_open(s);
     gw_fail(t, GW_CANCELLED, "this scope has failed");
     gw_barrier(t, g, .key = key);
     expect(t, GW_CANCELLED, "this scope has failed");
     gw_scope_close_up(t);
     gw_barrier(s, g, .key = key - 1);
-    expect(s, GW_INVALID, "gw_barrier: key");
+    expect(s, GW_INVALID, "gw_barrier: the key is ");
     x = gw_all_reduce(s, g, x, GW_SUM, .key = key - 2);
     expect_numbers(s, x, "tensor([2., 2.])");
 }
@@ -259,7 +259,8 @@ static void differ_sparse(gw_scope *s, int rank, void *context) {
     expect(s, GW_INVALID,
            "gw_all_reduce: .into cannot be used for a tensor that is sparse by rows");
     gw_reduce(s, g, x, GW_SUM, 0);
-    expect(s, GW_INVALID, "gw_reduce: a tensor that is sparse by rows");
+    expect(s, GW_INVALID,
+           "gw_reduce: the tensor is sparse by rows, which this collective does not support");
     gw_barrier(s, g);
     assert_true(gw_ok(s));
 }

@@ -398,7 +398,7 @@ static void start_too_many(gw_scope *s, int rank, void *context) {
     gw_wait_all(s, fs, LIMIT_GROUP_COLLECTIVES);
     if (rank) {
         gw_barrier(s, g);
-        expect(s, GW_LIMIT, "w0: group \"world\": 1024 collectives are under way here");
+        expect(s, GW_LIMIT, "w0: group \"world\": 1024 collectives are under way on this worker");
     }
     expect_sum(s, g);
 }

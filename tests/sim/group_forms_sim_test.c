@@ -394,7 +394,7 @@ static void refuse_scattered(gw_scope *s, int rank, void *context) {
         gw_wait(s, gw_scatter_from_async(s, g, NULL, ROOT));
     else
         gw_scatter_from(s, g, list, ROOT);
-    if (rank == 2) expect(s, GW_INVALID, "gw_scatter_from_async: a tensor that needs a gradient");
+    if (rank == 2) expect(s, GW_INVALID, "gw_scatter_from_async: a tensor needs a gradient");
     gw_scope_clear(s);  // a member that has its item already may have no error
 }
 

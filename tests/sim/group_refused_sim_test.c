@@ -175,7 +175,7 @@ static void refuse(gw_scope *root, gw_group *g, int rank, int who, const collect
     gw_tensor *x = gw_full(s, GW_F32, rank, 2 * MEMBERS);
     arguments a = { .x = x,
                     .list = rank == 0 ? items : NULL,
-                    .xs = { x, gw_full(s, GW_I64, rank, MEMBERS) },
+                    .xs = { x, gw_full(s, GW_F32, rank, MEMBERS) },
                     .count = 2,
                     .o = GW_OPTIONS(gw_collective_options, .timeout_ms = 60000) };
     assert_true(gw_ok(s));

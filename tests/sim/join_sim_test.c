@@ -679,16 +679,16 @@ static void be_refused(gw_scope *root, int rank, void *context) {
     counter c = { .group = alone };
     gw_joinable mixed[] = { { .ddp = ddp }, joinable_of(&c) }, none = { 0 }, part = { .ddp = ddp };
     gw_join_open(root, mixed, 2);
-    expect_error(root, GW_INVALID, "joinable 1 is of a group with other members");
+    expect_error(root, GW_INVALID, "joinable 1 has a group with other members");
     gw_join_open(root, &none, 1);
-    expect_error(root, GW_INVALID, "joinable 0 is not one of");
+    expect_error(root, GW_INVALID, "joinable 0 must have exactly one of");
     gw_join_open(root, NULL, 0);
     expect_error(root, GW_INVALID, "0 joinables at NULL");
     gw_join *join = gw_join_open(root, &part, 1);
     gw_join_open(root, &part, 1);
     expect_error(root, GW_WRONG_STATE, "joinable 0 is in another join");
     gw_join_notify(root, join);
-    expect_error(root, GW_INVALID, "begin with a forward");
+    expect_error(root, GW_INVALID, "begin when its model is called");
     gw_scope *s = gw_scope_open(root);
     gw_backward(s, gw_sum(s, m.x[0]));  // without a forward
     expect_error(s, GW_WRONG_STATE, "its iteration has not begun");

@@ -115,7 +115,7 @@ static void use_everywhere(gw_scope *root, place p, const user *by) {
     assert_int_equal(gw_optimizer_steps(u.opt), 0);
     expect_use(s, &u, by);
     gw_scope_close_up(s);
-    expect_refusal(root, &u, by, has_gradients ? "left in scope \"step 12\", which is closed" : "");
+    expect_refusal(root, &u, by, has_gradients ? "were in scope \"step 12\", which is closed" : "");
     assert_true(gw_ok(root));
 }
 
@@ -263,7 +263,7 @@ static void use_with_another_pass(gw_scope *root, place p, const user *by, bool 
     if (is_closed) gw_scope_close_up(t);
     by->use(s, &u);
     expect_missed(s, by->name,
-                  is_closed ? "left in scope \"step 12\", which is closed"
+                  is_closed ? "were in scope \"step 12\", which is closed"
                             : "scope \"step 12\" has gradients");
     if (!is_closed && !is_inside) gw_scope_close_up(t);
     assert_int_equal(gw_optimizer_steps(u.opt), 0);
@@ -330,7 +330,7 @@ static void use_with_another_pass_in_calls(gw_scope *root, int rank, void *conte
         gw_scope *s = gw_scope_open(root);
         pass_over_another_leaf(s);
         gw_rpc_sync(s, 1, "learning_use_with_another_pass", w, i);
-        expect_missed(s, users[i].name, "left in scope \"step 12\", which is closed");
+        expect_missed(s, users[i].name, "were in scope \"step 12\", which is closed");
     }
     assert_true(gw_ok(root));
 }

@@ -515,14 +515,16 @@ typedef struct lie {
 
 static const lie lies[] = {
     { "lent: segment 0 is empty", 1, 9, 1 << 21, 0 },
-    { "lent: segment 0 of 4294967297 bytes, at most 4 GiB", 1, 9, 1 << 21, 4294967297 },
+    { "lent tensor: segment 0 has 4294967297 bytes, at most 4 GiB", 1, 9, 1 << 21, 4294967297 },
     { "lent: kind 9", 9, 9, 1 << 21, 4 },
-    { "lent: 4 bytes at 0 of an arena", 1, 9, 0, 4 },
-    { "lent: 8 bytes at 18446744073709551612 of an arena", 1, 9, UINT64_MAX - 3, 8 },
+    { "lent tensor: invalid place: 4 bytes at 0 of an arena", 1, 9, 0, 4 },
+    { "lent tensor: invalid place: 8 bytes at 18446744073709551612 of an arena", 1, 9,
+      UINT64_MAX - 3, 8 },
     { "lent: lease 77 is not out", 2, 77, 0, 4 },
     { "lent: segment 0 is empty", 3, 9, 1 << 21, 0 },
-    { "lent: 8 bytes at 18446744073709551612 of its memory", 3, 9, UINT64_MAX - 3, 8 },
-    { "lent: segment 0 of 4294967297 bytes, at most 4 GiB", 3, 9, 1 << 21, 4294967297 },
+    { "lent tensor: invalid place in the memory of the sender: 8 bytes at 18446744073709551612", 3,
+      9, UINT64_MAX - 3, 8 },
+    { "lent tensor: segment 0 has 4294967297 bytes, at most 4 GiB", 3, 9, 1 << 21, 4294967297 },
 };
 
 static gw_status read_entry(agent *a, const uint8_t *entry, size_t size, gw_error *error) {

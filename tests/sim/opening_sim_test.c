@@ -127,7 +127,7 @@ static void fail_before(gw_scope *root, int rank, void *context) {
     int victim = (int)(seed / 2 % MEMBERS);
     for (int way = 0; way < 4; way++) {
         gw_scope *s = gw_scope_open(root);
-        const char *text = way == 0 ? "no such file" : way == 1 ? "no module" : "3 shards";
+        const char *text = way == 0 ? "no such file" : way == 1 ? "no module" : ".shards is 3, ";
         if (way == 3) text = "has stepped already";
         gw_module *m = open_model(s);
         gw_optimizer *opt = open_optimizer(s, m);
@@ -261,7 +261,7 @@ static void join_one_twice(gw_scope *root, int rank, void *context) {
     gw_ddp *ddp = gw_ddp_open(root, open_model(root));
     gw_joinable parts[] = { { .ddp = ddp }, { .ddp = ddp } };
     gw_join_open(root, parts, 2);
-    expect_error(root, GW_DUPLICATE, "gw_join_open: joinables 0 and 1 are one gw_ddp");
+    expect_error(root, GW_DUPLICATE, "gw_join_open: joinables 0 and 1 are the same gw_ddp");
 }
 
 static void a_joinable_is_in_a_join_once(void **state) {

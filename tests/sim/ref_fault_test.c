@@ -430,7 +430,8 @@ static void it_forks_to_itself_to_the_owner_and_along_a_chain(void **state) {
 static int cycle_lines;
 
 static void count_cycle(const char *line) {
-    if (strstr(line, "holds a reference to its fault_shelf of ref_fault_test.c:")) cycle_lines++;
+    if (strstr(line, "still has a reference to its fault_shelf of ref_fault_test.c:"))
+        cycle_lines++;
 }
 
 static void tie(gw_scope *root, int rank, void *context) {

@@ -234,8 +234,8 @@ static void differ_after_a_loss(gw_scope *s, int rank, void *context) {
     if (rank == 1 || rank == 3) {
         gw_agreement a = gw_group_agree(s, g, 1);
         assert_int_equal(a.flags, 0);
-        char text[64];
-        snprintf(text, sizeof text, "agreement 1: w%d is gone, and w%d re-forms it", *who,
+        char text[80];
+        snprintf(text, sizeof text, "agreement 1: w%d is gone, and w%d re-forms the group", *who,
                  *who ? 0 : 2);
         expect(s, GW_DISCONNECTED, text);
     }
@@ -257,7 +257,7 @@ static void be_late_after_a_loss(gw_scope *s, int rank, void *context) {
     pause_ms(s, rank == 2 ? 3000 : 1000);
     if (rank == 1) {
         gw_group_agree(s, g, 1);
-        expect(s, GW_DISCONNECTED, "w3 is gone, and w0 re-forms it");
+        expect(s, GW_DISCONNECTED, "w3 is gone, and w0 re-forms the group");
     }
     expect_sum(s, gw_group_reform(s, g));
 }
@@ -432,9 +432,9 @@ static void stay_too_few(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
     gw_group_reform(s, g, .min = 4, .timeout_ms = rank == 1 ? 1000 : 3000);
-    expect(
-        s, GW_TIMEOUT,
-        "group \"world\": agreement 1: the deadline of w1 has passed; there are 3 of at least 4");
+    expect(s, GW_TIMEOUT,
+           "group \"world\": agreement 1: the deadline of w1 has passed; 3 members take part, but "
+           ".min is 4");
     gw_group *next = gw_group_reform(s, g, .min = 3);
     expect_sum(s, next);
 }

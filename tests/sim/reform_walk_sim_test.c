@@ -102,7 +102,9 @@ static bool is_explained(const walk *w, const gw_error *e) {
                           .ended = w->ended | ~w->begun,
                           .lost_most = w->kind >= WALK_STOPS };
     if (names_one_shut_out(w, e)) return true;
-    if (strstr(e->text, "has withdrawn its join request") || strstr(e->text, "has given up"))
+    if (strstr(e->text, "has withdrawn its join request") ||
+        strstr(e->text, "has stopped re-forming the group") ||
+        strstr(e->text, "has ended its part in the agreements"))
         return true;
     if (e->status == GW_MISMATCH && strstr(e->text, "re-forms it")) return w->kind != WALK_CALM;
     if (e->status != GW_DISCONNECTED && e->status != GW_FENCED) return false;

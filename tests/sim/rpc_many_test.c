@@ -138,9 +138,9 @@ static void call_unknown(gw_scope *s, int rank, void *context) {
             workers[i] =
                 i == at ? (gw_worker){ .name = "w9", .rank = 9 } : gw_rpc_worker(s, next++);
         gw_rpc_sync_all(s, workers, 3, "many_note", at);
-        expect(s, GW_NOT_FOUND, "w0 has no worker of rank 9; there are 3");
+        expect(s, GW_NOT_FOUND, "w0 knows no worker of rank 9: the job has 3 workers");
         gw_rpc_sync(s, (gw_worker){ 0 }, "gw.add", 1, 1);
-        expect(s, GW_NOT_FOUND, "w0 has no such worker: rank 0 is another w0");
+        expect(s, GW_NOT_FOUND, "w0 knows no such worker: rank 0 is another worker named w0");
         gw_future *f = gw_rpc_async_all(s, workers, 3, "many_note", gw_ones(s, GW_F32, 5000));
         gw_wait(s, f);
         assert_false(gw_ok(s));
@@ -149,7 +149,7 @@ static void call_unknown(gw_scope *s, int rank, void *context) {
     }
     gw_worker unknown[] = { { .name = "w9", .rank = 9 }, { .name = "w8", .rank = -1 } };
     gw_rpc_sync_all(s, unknown, 2, "many_note", 0);
-    expect(s, GW_NOT_FOUND, "w0 has no worker of rank 9; there are 3");
+    expect(s, GW_NOT_FOUND, "w0 knows no worker of rank 9: the job has 3 workers");
 }
 
 static void it_calls_the_others_when_one_is_unknown(void **state) {
@@ -300,7 +300,7 @@ static void notify(gw_scope *s, int rank, void *context) {
     assert_true(gw_ok(s));
     // A call that could not be sent fails the caller.
     gw_rpc_notify(s, 5, "many_note", 1);
-    expect(s, GW_NOT_FOUND, "w0 has no worker of rank 5; there are 2");
+    expect(s, GW_NOT_FOUND, "w0 knows no worker of rank 5: the job has 2 workers");
     gw_rpc_notify(s, (const char *)NULL, "many_note", 1);
     expect(s, GW_INVALID, "the worker or reference given as the target is NULL");
     gw_call_options negative = GW_OPTIONS(gw_call_options, .timeout_ms = -2);

@@ -180,7 +180,8 @@ static void make_mistakes(gw_scope *s, int rank, void *context) {
     gw_rpc_sync(s, "w9", "sim_echo", 1);
     expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w0 has no worker named \"w9\"");
     gw_rpc_sync(s, 7, "sim_echo", 1);
-    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w0 has no worker of rank 7; there are 2");
+    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED,
+           "w0 knows no worker of rank 7: the job has 2 workers");
     gw_rpc_sync(s, "w1", "my_ad", 1);
     expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED,
            "w1 has no function my_ad; is its object linked? (gradwire/function.h)");
@@ -308,12 +309,13 @@ static void send_failed_values(gw_scope *s, int rank, void *context) {
     gw_list *list = gw_list_open(inner);
     assert_int_equal(gw_scope_close(inner).status, GW_TIMEOUT);
     gw_rpc_sync(s, "w1", "gw.add", lost, 1);
-    expect(s, GW_INVALID, GW_NOT_DELIVERED, "a tensor of a scope that has failed: the first error");
+    expect(s, GW_INVALID, GW_NOT_DELIVERED,
+           "the tensor is of a scope that has failed: the first error");
     gw_rpc_sync(s, "w1", "sim_echo", list);
-    expect(s, GW_INVALID, GW_NOT_DELIVERED, "the list is of a scope that has failed");
+    expect(s, GW_INVALID, GW_NOT_DELIVERED, "the list was made in a scope that has failed");
     gw_rpc_sync(s, "w1", "sim_lost_result");
     expect(s, GW_INVALID, GW_RAN_AND_FAILED,
-           "w1: sim_lost_result: a tensor of a scope that has failed: a text of its own");
+           "w1: sim_lost_result: the tensor is of a scope that has failed: a text of its own");
 }
 
 static void failed_values_are_no_arguments_and_no_results(void **state) {
@@ -375,7 +377,7 @@ static void relay(gw_scope *s, int rank, void *context) {
     gw_future *f = gw_rpc_async(s, 1, "sim_relay", 9, 1);
     gw_wait(s, f);
     expect(s, GW_NOT_FOUND, GW_RAN_AND_FAILED,
-           "w1: sim_relay: w1 has no worker of rank 9; there are 3");
+           "w1: sim_relay: w1 knows no worker of rank 9: the job has 3 workers");
 }
 
 static void it_replies_when_a_returned_future_resolves(void **state) {

@@ -69,7 +69,7 @@ static void expect_kept_once(gw_scope *s, const leaves *l, int from, double mean
         assert_int_equal(gw_item_int(s, all), i >= from);
         if (g) continue;
         gw_grad(s, l->x[i]);
-        bool is_kept = strstr(gw_scope_error(s)->text, "other workers keep the gradient");
+        bool is_kept = strstr(gw_scope_error(s)->text, "is sharded: another member has it");
         assert_true(is_kept || i < from);
         expect_error(s, GW_NOT_FOUND, "of this tensor");
     }
@@ -86,8 +86,8 @@ static void expect_ranges(gw_scope *s, const leaves *l) {
     for (int i = 0; i < LEAVES && n == 4; i++) {
         if (gw_grad_find(s, l->x[i])) continue;
         gw_grad(s, l->x[i]);
-        assert_true(strstr(gw_scope_error(s)->text, "other workers keep the gradient") ||
-                    strstr(gw_scope_error(s)->text, "keeps the gradient of a range"));
+        assert_true(strstr(gw_scope_error(s)->text, "is sharded: another member has it") ||
+                    strstr(gw_scope_error(s)->text, "is sharded: this member has a range of it"));
         expect_error(s, GW_NOT_FOUND, "of this tensor");
     }
 }

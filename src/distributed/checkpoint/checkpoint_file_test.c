@@ -193,7 +193,7 @@ static void a_truncated_file_is_an_error(void **state) {
     gw_checkpoint_load(s, p.path);
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, GW_INVALID);
-    assert_non_null(strstr(e.text, "a.safetensors: cut off: \"x\" ends at byte 40000"));
+    assert_non_null(strstr(e.text, "a.safetensors: truncated: \"x\" ends at byte 40000"));
     temp_dir_close(&p);
 }
 

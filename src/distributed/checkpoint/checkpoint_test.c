@@ -199,7 +199,7 @@ static void an_unsupported_value_is_an_error(void **state) {
         { put_same_twice, "two values would be called \"a.b\"" },
         { put_reserved, "two values would be called \"__metadata__\"" },
         { put_reserved_text, "two texts would be called \"gradwire\"" },
-        { put_bad_name, "is no UTF-8 text" },
+        { put_bad_name, "is not UTF-8" },
         { put_bad_text, "\"text\" is no UTF-8 text" },
         { put_error, "\"error\" is of kind error, which a checkpoint cannot have" },
         { put_deep, "more than 32 maps and lists" },
@@ -310,7 +310,8 @@ static void sizes_of_headers_are_checked(void **state) {
     assert_refused_with(b, GW_INVALID, "truncated: the header has 9 bytes, of which 2 are present");
     b = file_of("{}", 0);
     b.data[7] = 1;
-    assert_refused_with(b, GW_INVALID, "a header of 72057594037927938 bytes, more than 100000000");
+    assert_refused_with(b, GW_INVALID,
+                        "its header would have 72057594037927938 bytes, at most 100000000");
 }
 
 static void every_cut_is_noticed(void **state) {

@@ -395,7 +395,7 @@ static void go_wrong(gw_scope *root, int rank, void *context) {
     gw_module_parameter_get(s, m, "weight");
     assert_failed(s, GW_INVALID, "the parameters of gw.nn.linear are on another worker");
     gw_module_rref(s, gw_nn_relu(s));
-    assert_failed(s, GW_INVALID, "relu is here");
+    assert_failed(s, GW_INVALID, "the module relu is on this worker");
     gw_module_call(s, gw_module_from_rref(s, gw_rref_open(s, 5)), x);
     assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
     gw_module *poison = gw_module_from_rref(s, gw_rref_open(s, 5));

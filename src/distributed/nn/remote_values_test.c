@@ -489,13 +489,14 @@ static void go_wrong(gw_scope *s, int rank, void *context) {
     gw_nn_lstm_call(s, NULL, x);
     assert_failed(s, GW_INVALID, "gw_nn_lstm_call: no module");
     gw_module_call(s, gw_module_remote(s, 1, "typed_nothing", false), x);
-    assert_failed(s, GW_INVALID,
-                  "w1: typed_nothing.forward: nothing: a tensor of a scope that has failed: lost");
+    assert_failed(
+        s, GW_INVALID,
+        "w1: typed_nothing.forward: nothing: the tensor is of a scope that has failed: lost");
     gw_module_call(s, gw_module_remote(s, 1, "typed_nothing", true), x);
     assert_failed(s, GW_INVALID, "w1: typed_nothing.forward: nothing: its forward gave no output");
     gw_module *odd = gw_module_remote(s, 1, "typed_odd");
     gw_module_call(s, odd, x);
-    assert_failed(s, GW_INVALID, "w1: typed_odd.forward gave none, not a tensor");
+    assert_failed(s, GW_INVALID, "w1: typed_odd.forward returned none, not a tensor");
     gw_nn_lstm_call(s, odd, x);
     assert_failed(s, GW_INVALID, "w1: typed_odd.call did not return a list of 3 outputs");
 }
@@ -525,7 +526,8 @@ static void send_nonsense(gw_scope *s, int rank, void *context) {
     gw_rpc_sync(s, r, "call", "", text, gw_none());
     assert_failed(s, GW_INVALID, "gru: argument 0 is string, not tensor");
     const gw_value wrong[] = { gw_value_of(4), gw_value_of(-1), gw_value_of("x") };
-    const char *const words[] = { "item 4 of a list of 4", "item -1 of a list of 4", "int" };
+    const char *const words[] = { "item 4 is out of range for a list of 4 items",
+                                  "item -1 is out of range for a list of 4 items", "int" };
     for (int i = 0; i < 3; i++) {
         gw_list *indices = gw_list_open(s);
         gw_list_add(s, indices, wrong[i]);

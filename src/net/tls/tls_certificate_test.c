@@ -105,7 +105,7 @@ static void a_server_must_match_its_certificate(void **state) {
     make((visit){ .door = certified("w2=2", 2),
                   .visitor = meets,
                   .store = true,
-                  .visitor_says = "expected the host of the store (rank 0)" },
+                  .visitor_says = "but the host of the store (rank 0) was expected" },
          false);
     meets = certified("w1=1", 1);
     meets.meets_at_rank_0 = true;

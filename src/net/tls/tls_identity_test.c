@@ -132,7 +132,7 @@ static void a_server_refuses_clients_of_other_workers(void **state) {
     refuse(&p, &self, "the peer has sent this worker's own first message back");
     p = session(1, 2);
     snprintf(p.job, sizeof p.job, "tuesday");
-    refuse(&p, &self, "it is of the job \"tuesday\", not of \"test\"");
+    refuse(&p, &self, "it belongs to job \"tuesday\", not to job \"test\"");
     protection_fini(&self);
 }
 

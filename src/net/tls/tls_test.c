@@ -220,7 +220,7 @@ static void all_refusals_are_alike(void **state) {
                    "has connected to this worker, but expects w3 (rank 3)", answers[2], &sizes[2]);
     protection tuesday = encrypted_worker("a", 1);
     snprintf(tuesday.job, sizeof tuesday.job, "tuesday");
-    refuse_visitor(tuesday, NULL, "it is of the job \"tuesday\"", answers[3], &sizes[3]);
+    refuse_visitor(tuesday, NULL, "it belongs to job \"tuesday\"", answers[3], &sizes[3]);
     refuse_visitor(encrypted_worker("a", 2), NULL,
                    "the peer has sent this worker's own first message back", answers[4], &sizes[4]);
     for (int i = 1; i < 5; i++) {
@@ -306,7 +306,7 @@ static void a_client_with_a_key_sends_nothing_to_a_server_without_one(void **sta
     d.inside[0] = NULL;
     doors_until(&v.closed, 1);
     assert_int_equal(v.opened, 0);
-    assert_non_null(strstr(v.why.text, "it may have no key"));
+    assert_non_null(strstr(v.why.text, "the peer may have no key"));
     assert_null(memmem(w.client.bytes, w.client.size, HANDSHAKE_MAGIC, 8));
     visitor_leave(&v);
     close_wire(&w);

@@ -120,8 +120,8 @@ static void an_impossible_choice_is_one_error(void **state) {
                         "the address to listen on (GW_ADDRESS) is 0.0.0.0, to which other machines "
                         "cannot connect: it must be an address of this machine");
     assert_non_null(strstr(choose_from((places){ .addresses = "a b" }, NULL),
-                           "the address to listen on (GW_ADDRESS): \"a b:0\" is no address"));
-    assert_non_null(strstr(choose_from((places){ .addresses = "," }, NULL), "is no address"));
+                           "the address to listen on (GW_ADDRESS): \"a b:0\" is not an address"));
+    assert_non_null(strstr(choose_from((places){ .addresses = "," }, NULL), "is not an address"));
     assert_non_null(
         strstr(choose_from((places){ .toward = "10.0.0.9:29500", .hosts = true }, NULL),
                "the rendezvous address 10.0.0.9:29500 is not one of this machine (rank 0), "

@@ -294,7 +294,7 @@ static void hook_badly(gw_scope *root, int rank, void *context) {
     gw_ddp_set_hook(root, ddp, give_less, NULL);
     gw_scope *s = gw_scope_open(root);
     gw_backward(s, use(s, &c, 0, 1));
-    expect_error(s, GW_INVALID, "7 numbers of f32 for 3 of f32");
+    expect_error(s, GW_INVALID, "7 numbers of f32 for a bucket of 3 numbers of f32");
     assert_null(gw_grad_find(s, c.x[0]));
     gw_scope_close_up(s);
 }

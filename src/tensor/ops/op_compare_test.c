@@ -47,7 +47,7 @@ static void close_is_relative_to_the_second_and_absolute(void **state) {
     expect_fails(s, "gw.allclose: 2 and 3 do not broadcast: counted from the last dimension, sizes "
                     "must be equal or 1");
     gw_allclose(s, x, x, .rtol = -1, .atol = 0);
-    expect_fails(s, "gw.allclose: tolerances -1 and 0, but both must be at least 0");
+    expect_fails(s, "gw.allclose: the tolerances are -1 and 0, but both must be at least 0");
     gw_allclose(s, x, gw_ones(s, GW_F32, 2));
     expect_fails(s, "gw.allclose: f64 and f32: both must have the same dtype");
     gw_scope_close_up(s);

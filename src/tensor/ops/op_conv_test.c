@@ -136,8 +136,8 @@ static void it_refuses_invalid_arguments(void **state) {
     gw_conv2d_with(s, gw_zeros(s, GW_I64, 3, 5, 5), gw_zeros(s, GW_I64, 6, 3, 3, 3), NULL, plain);
     expect_fails(s, "gw.conv2d: input is i64 and weight i64, but both must be f32, or both f64");
     gw_conv2d_with(s, x, w, gw_zeros(s, GW_F32, 5), plain);
-    expect_fails(s, "gw.conv2d: bias 5 of f32 for 6 outputs of f32: it must have a number of that "
-                    "dtype for each");
+    expect_fails(s, "gw.conv2d: bias is 5 of f32 for 6 outputs of f32: it must have one number of "
+                    "that dtype for each output");
     gw_conv2d(s, x, w, NULL, .dilation = { 3, 1 });
     expect_fails(s, "gw.conv2d: a window of 7x3 must fit into 5x5 with padding 0x0, but does not");
     gw_conv1d(s, gw_zeros(s, GW_F32, 3, 2), gw_zeros(s, GW_F32, 1, 3, 5), NULL,
@@ -152,7 +152,7 @@ static void it_refuses_invalid_arguments(void **state) {
     gw_value args[] = { gw_value_of(x), gw_value_of(w), gw_none(),
                         value_of_ints(GW_SHAPE(1, 2, 3)) };
     op_run(s, op_find("conv2d"), args, 4, NULL);
-    expect_fails(s, "gw.conv2d: 3 numbers as stride, but there must be 1 or 2");
+    expect_fails(s, "gw.conv2d: 3 numbers were given for stride, but there must be 1 or 2");
     gw_scope_close_up(s);
 }
 

@@ -81,8 +81,9 @@ static void stack_adds_a_dimension(void **state) {
     gw_stack(s, (gw_tensor *[]){ a, gw_ones(s, GW_F32, 3) }, 2, 0);
     assert_fails(s, "gw.stack: 2 and 3 must have the same shape");
     gw_stack(s, (gw_tensor *[]){ a, b }, 2, 3);
-    assert_fails(s, "gw.stack: no dimension 3 can be added to 2: it must be one of its dimensions, "
-                    "or one more");
+    assert_fails(s,
+                 "gw.stack: a dimension cannot be inserted at 3 in 2: it must be the place of one "
+                 "of its dimensions, or the end");
     gw_scope_close_up(s);
 }
 

@@ -71,7 +71,8 @@ static void targets_broadcast_and_dtypes_are_promoted(void **state) {
     expect_fails(s, "gw.mse: 2x3 and 2 do not broadcast: counted from the last dimension, sizes "
                     "must be equal or 1");
     gw_bce_with_logits(s, x, gw_zeros(s, GW_F32, 2));
-    expect_fails(s, "gw.bce_with_logits: logits 2x1 and target 2, but the shapes must be equal");
+    expect_fails(s,
+                 "gw.bce_with_logits: logits are 2x1 and target 2, but the shapes must be equal");
     gw_scope_close_up(s);
 }
 
@@ -80,7 +81,7 @@ static void it_refuses_meaningless_arguments(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2);
     gw_mse(s, x, gw_zeros(s, GW_I64, 2));
-    expect_fails(s, "gw.mse: f32 and i64, but both must be floats");
+    expect_fails(s, "gw.mse: f32 and i64: both must be floats");
     gw_mse(s, x, x, .reduction = (gw_reduction)3);
     expect_fails(s, "gw.mse: reduction 3, but it must be 0 (mean), 1 (sum) or 2 (none)");
     gw_smooth_l1(s, x, x, .beta = -1);

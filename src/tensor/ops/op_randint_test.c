@@ -67,7 +67,7 @@ static void it_refuses_bounds_outside_the_dtype(void **state) {
     gw_randint(s, GW_F16, 0, 2050, 2);
     expect_fails(s, "gw.randint: f16 must hold every integer from 0 to below 2050, but does not");
     gw_randint(s, GW_I64, 3, 3, 2);
-    expect_fails(s, "gw.randint: no integer from 3 to below 3: high must be above low");
+    expect_fails(s, "gw.randint: there is no integer from 3 to below 3: high must be above low");
     gw_randperm(s, -1);
     expect_fails(s, "gw.randperm: n is -1, but must be 0 or more");
     gw_scope_close_up(s);

@@ -155,9 +155,9 @@ static void scalars_have_one_dimension_to_reduce(void **state) {
     expect_text(s, gw_argmax(s, x, .dim = 0), GW_I64, "tensor(0)");
     expect_text(s, gw_cumsum(s, x, 0), GW_F32, "tensor(2.5000)");
     gw_sum(s, x, .dim = 1);
-    expect_fails(s, "gw.sum: dimension 1 of scalar, but it must be -1 to 0");
+    expect_fails(s, "gw.sum: dimension 1 was given for scalar, but it must be -1 to 0");
     gw_sum(s, gw_zeros(s, GW_F32, 2, 3), .dim = -3);
-    expect_fails(s, "gw.sum: dimension -3 of 2x3, but it must be -2 to 1");
+    expect_fails(s, "gw.sum: dimension -3 was given for 2x3, but it must be -2 to 1");
     gw_scope_close_up(s);
 }
 

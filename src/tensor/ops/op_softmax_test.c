@@ -78,7 +78,7 @@ static void it_refuses_integers_and_missing_dimensions(void **state) {
     expect_fails(s,
                  "gw.softmax: i64 is not a float dtype, but must be one; gw_to_dtype converts it");
     gw_log_softmax(s, gw_zeros(s, GW_F32, 2, 3), 2);
-    expect_fails(s, "gw.log_softmax: dimension 2 of 2x3, but it must be -2 to 1");
+    expect_fails(s, "gw.log_softmax: dimension 2 was given for 2x3, but it must be -2 to 1");
     gw_scope_close_up(s);
 }
 

@@ -92,7 +92,7 @@ static void missing_dimensions_are_errors(void **state) {
     assert_true(tensor_is_poison(y.values) && tensor_is_poison(y.indices));
     expect_fails(s, "gw.topk: k is 4, but must be 0 to 3, the size of dimension 1 of 2x3");
     gw_sort(s, x, .dim = 2);
-    expect_fails(s, "gw.sort: dimension 2 of 2x3, but it must be -2 to 1");
+    expect_fails(s, "gw.sort: dimension 2 was given for 2x3, but it must be -2 to 1");
     gw_scope_close_up(s);
 }
 

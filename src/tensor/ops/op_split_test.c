@@ -61,7 +61,7 @@ static void the_number_of_parts_is_not_limited(void **state) {
     gw_backward(s, loss);
     assert_true(gw_equal(s, gw_grad(s, x), gw_arange(s, GW_F32, 0, MANY, 1)));
     gw_split(s, gw_zeros(s, GW_U8, 65536), 1, 0);
-    expect_fails(s, "gw.split: 65536 results, but there must be at most 65535");
+    expect_fails(s, "gw.split: the call has 65536 results, but there must be at most 65535");
     gw_scope_close_up(s);
 }
 
@@ -74,7 +74,7 @@ static void invalid_splits_are_errors(void **state) {
     gw_split(s, x, 0, 0);
     expect_fails(s, "gw.split: the size of parts is 0, but must be 1 or more");
     gw_split(s, x, 1, 2);
-    expect_fails(s, "gw.split: dimension 2 of 4x3, but it must be -2 to 1");
+    expect_fails(s, "gw.split: dimension 2 was given for 4x3, but it must be -2 to 1");
     gw_split_with_sizes(s, x, GW_SHAPE(1, 2), 0);
     expect_fails(s, "gw.split_with_sizes: the sizes 1x2 must sum up to dimension 0 of 4x3");
     gw_split_with_sizes(s, x, GW_SHAPE(5, -1), 0);

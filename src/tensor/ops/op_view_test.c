@@ -107,7 +107,7 @@ static void permute_and_transpose_reorder_dimensions(void **state) {
         s,
         "gw.permute: 0x1x1 is not an order of the 3 dimensions of 1x2x3: each must be listed once");
     gw_transpose(s, x, 0, 3);
-    assert_fails(s, "gw.transpose: dimension 3 of 1x2x3, but it must be -3 to 2");
+    assert_fails(s, "gw.transpose: dimension 3 was given for 1x2x3, but it must be -3 to 2");
     gw_scope_close_up(s);
 }
 
@@ -154,8 +154,9 @@ static void squeeze_and_unsqueeze_undo_each_other(void **state) {
     assert_shape_is(gw_squeeze(s, x, 0), "2x3");
     assert_shape_is(gw_squeeze(s, gw_ones(s, GW_F32), 0), "scalar");
     gw_unsqueeze(s, x, 3);
-    assert_fails(s, "gw.unsqueeze: no dimension 3 can be added to 2x3: it must be one of its "
-                    "dimensions, or one more");
+    assert_fails(s,
+                 "gw.unsqueeze: a dimension cannot be inserted at 3 in 2x3: it must be the place "
+                 "of one of its dimensions, or the end");
     gw_scope_close_up(s);
 }
 

@@ -42,7 +42,7 @@ static void a_dim_must_exist_and_be_given_once(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_ones(s, GW_F32, 2, 3);
     gw_mean(s, x, .dims = GW_SHAPE(0, 2));
-    expect_fails(s, "gw.mean: dimension 2 of 2x3, but it must be -2 to 1");
+    expect_fails(s, "gw.mean: dimension 2 was given for 2x3, but it must be -2 to 1");
     gw_mean(s, x, .dims = GW_SHAPE(1, -1));
     expect_fails(s, "gw.mean: dimension -1 is given twice, but each must be given once");
     gw_scope_close_up(s);
