@@ -97,8 +97,7 @@ static gw_status start_on_loop(agreement_call *c, gw_scope *s, int64_t after_ns,
 
 // The thread no longer waits; the other members receive |why|.
 static void abandon(agreement_call *c, const gw_error *why) {
-    gw_error error = *why;
-    error_prefix(&error, group_member_name(c->group, c->group->self));
+    gw_error error = group_error_of_self(c->group, why);
     c->waiting = NULL;
     error_keep(&c->own.error, &error);
     c->is_late = true;
@@ -116,10 +115,9 @@ static int64_t time_left_ns(gw_scope *s, const gw_group *g, int64_t timeout_ms) 
 
 // A scope that has failed enters as failed: no thread waits.
 static void start_failed(gw_scope *s, agreement_call *c) {
-    gw_error error = *s->error, ignored;
+    gw_error error = group_error_of_self(c->group, s->error), ignored;
     env *e = c->group->agent->env;
     env_enter(e);
-    error_prefix(&error, group_member_name(c->group, c->group->self));
     error_keep(&c->own.error, &error);
     c->is_late = true;
     if (start_on_loop(c, s, RELEASE_NS, &ignored)) agree_free_call(c);

@@ -144,7 +144,7 @@ void gw_group_fail(gw_scope *s, gw_group *g, gw_status status, const char *forma
     va_start(args, format);
     error_setv(&error, status, format, args);
     va_end(args);
-    error_prefix(&error, g->agent->name);
+    error = group_error_of_self(g, &error);
     env_enter(g->agent->env);
     group_break_all_on_loop(g, &error);
     env_leave(g->agent->env);

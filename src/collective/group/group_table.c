@@ -34,6 +34,14 @@ const char *group_member_name(const gw_group *g, int index) {
     return agent_member(g->agent, g->members[index].rank)->name;
 }
 
+gw_error group_error_of_self(const gw_group *g, const gw_error *why) {
+    gw_error error = *why;
+    const char *self = group_member_name(g, g->self);
+    error_prefix(&error, self);
+    if (!error.worker[0]) snprintf(error.worker, sizeof error.worker, "%s", self);
+    return error;
+}
+
 static uint64_t hash_of_name(const gw_group *g) {
     return hash_bytes(g->name, strlen(g->name));
 }

@@ -43,8 +43,7 @@ static gw_status find_hosts_on_loop(gw_group *g, gw_error *error) {
 
 // The other members get |why| by their next collective in |g|.
 static void refuse(agent *a, gw_group *g, const gw_error *why) {
-    gw_error error = *why;
-    error_prefix(&error, group_member_name(g, g->self));
+    gw_error error = group_error_of_self(g, why);
     env_enter(a->env);
     if (!g->generation && groups_refuse_on_loop(g)) {
         unexpected_hand_over_on_loop(g);
@@ -167,8 +166,7 @@ gw_group *gw_group_world_with(gw_scope *s, gw_group_open_options options) {
 // |s| has failed, and this member does not know the list: the other members get the error by the next call of |g|.
 static gw_group *refuse_list(const gw_scope *s, gw_group *g) {
     if (agent_is_closed(g->agent) || is_process_fork(g->agent->mark)) return &group_poison;
-    gw_error error = *s->error;
-    error_prefix(&error, group_member_name(g, g->self));
+    gw_error error = group_error_of_self(g, s->error);
     env_enter(g->agent->env);
     if (!group_has_reported(g, s->error)) call_fail_next_on_loop(&g->main, &error);
     env_leave(g->agent->env);

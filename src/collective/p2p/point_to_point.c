@@ -71,8 +71,7 @@ static bool has_order(const gw_group *g, int rank) {
 // |s| has failed: the receive of that message gets the error.
 static gw_future *refuse_send(gw_scope *s, const gw_group *g, int to, int64_t tag) {
     if (!has_order(g, to)) return &future_poison;
-    gw_error error = *scope_error(s);
-    error_prefix(&error, group_member_name(g, g->self));
+    gw_error error = group_error_of_self(g, scope_error(s));
     gw_scope *t = agent_scope_open(g->agent, 0, 0, ENV_NEVER);
     const gw_value args[] = { gw_value_of_int((int64_t)g->id),
                               gw_value_of_int((int64_t)g->list),

@@ -172,8 +172,7 @@ static bool is_reported_on_loop(gw_group *g, uint64_t key, gw_scope *s) {
 }
 
 void run_enter_failed(gw_scope *s, gw_scope *called_in, gw_group *g, uint64_t key) {
-    gw_error error = *s->error;
-    error_prefix(&error, group_member_name(g, g->self));
+    gw_error error = group_error_of_self(g, s->error);
     run *r = run_open_failed(g, &error);
     if (r) r->called_in = scope_path_of(called_in);
     env_enter(g->agent->env);

@@ -399,8 +399,7 @@ static bool finish(run *r, bool detaches) {
 // A failure here fails on all members: by the group, where a backend carries the values.
 static void send_failure(run *r) {
     gw_group *g = r->group;
-    gw_error error = *r->scope->error;
-    error_prefix(&error, group_member_name(g, g->self));
+    gw_error error = group_error_of_self(g, r->scope->error);
     env_enter(g->agent->env);
     r->has_failed = true;
     if (r->backend && run_is_at_work(r)) {  // other members may have begun it
