@@ -33,10 +33,40 @@ static void simplify(copier *c) {
     c->dims = n;
 }
 
+// The bits of elements; packed numbers of a message may have any alignment.
+#define COPY_BITS(name, type)                                                                      \
+    static void name(uint8_t *to, int64_t to_stride, const uint8_t *from, int64_t from_stride,     \
+                     int64_t n) {                                                                  \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            memcpy(to + i * to_stride * (int64_t)sizeof(type),                                     \
+                   from + i * from_stride * (int64_t)sizeof(type), sizeof(type));                  \
+    }
+COPY_BITS(copy_bits_1, uint8_t)
+COPY_BITS(copy_bits_2, uint16_t)
+COPY_BITS(copy_bits_4, uint32_t)
+COPY_BITS(copy_bits_8, uint64_t)
+
+static void copy_row_of_bits(const copier *c, uint8_t *to, const uint8_t *from, int64_t n) {
+    int64_t to_stride = c->to_strides[c->dims - 1], from_stride = c->from_strides[c->dims - 1];
+    if (to_stride == 1 && from_stride == 1) {
+        memmove(to, from, (size_t)(n * c->to_size));
+        return;
+    }
+    switch (c->to_size) {
+    case 1: copy_bits_1(to, to_stride, from, from_stride, n); return;
+    case 2: copy_bits_2(to, to_stride, from, from_stride, n); return;
+    case 4: copy_bits_4(to, to_stride, from, from_stride, n); return;
+    default: copy_bits_8(to, to_stride, from, from_stride, n);
+    }
+}
+
 static void copy_row(const copier *c, uint8_t *to, const uint8_t *from, int64_t n) {
     int last = c->dims - 1;
-    dtype_convert(c->to_dtype, to, c->to_strides[last], c->from_dtype, from, c->from_strides[last],
-                  n);
+    if (c->to_dtype == c->from_dtype)
+        copy_row_of_bits(c, to, from, n);
+    else
+        dtype_convert(c->to_dtype, to, c->to_strides[last], c->from_dtype, from,
+                      c->from_strides[last], n);
 }
 
 // A tile of |rows| by |columns| elements: each row lies side by side in |from|, each column in
@@ -50,8 +80,9 @@ static void copy_row(const copier *c, uint8_t *to, const uint8_t *from, int64_t 
             memcpy(tile[i], from + i * from_stride * (int64_t)sizeof(type),                        \
                    (size_t)columns * sizeof(type));                                                \
         for (int64_t k = 0; k < columns; k++) {                                                    \
-            type *out = (type *)to + k * to_stride;                                                \
-            for (int64_t i = 0; i < rows; i++) out[i] = tile[i][k];                                \
+            uint8_t *out = to + k * to_stride * (int64_t)sizeof(type);                             \
+            for (int64_t i = 0; i < rows; i++)                                                     \
+                memcpy(out + i * (int64_t)sizeof(type), &tile[i][k], sizeof(type));                \
         }                                                                                          \
     }
 TRANSPOSE(transpose_1, uint8_t)

@@ -35,6 +35,29 @@ static void a_strided_tensor_is_copied_in_order(void **state) {
     gw_scope_close_up(s);
 }
 
+// The numbers of a message may begin at any byte.
+static void a_tensor_is_packed_at_any_address(void **state) {
+    (void)state;
+    static const gw_dtype dtypes[] = { GW_U8, GW_F16, GW_F32, GW_F64 };
+    gw_scope *s = gw_scope_open(NULL);
+    for (int i = 0; i < 4; i++) {
+        gw_tensor *x =
+            gw_to_dtype(s, gw_reshape(s, gw_arange(s, GW_F32, 0, 120, 1), 40, 3), dtypes[i]);
+        gw_tensor *views[] = { gw_transpose(s, x, 0, 1), gw_slice(s, x, 0, 0, 40, 2),
+                               gw_slice(s, x, 1, 1, 3, 1) };
+        for (int k = 0; k < 3; k++) {
+            uint8_t out[120 * 8 + 8];
+            size_t size = (size_t)gw_numel(views[k]) * gw_dtype_size(dtypes[i]);
+            const void *want = gw_data(gw_contiguous(s, views[k]));
+            for (int at = 0; at < 8; at++) {
+                tensor_pack_into(out + at, views[k]);
+                assert_memory_equal(out + at, want, size);
+            }
+        }
+    }
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
 static void numbers_are_assigned_between_layouts(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -69,4 +92,5 @@ static void on_its_device_a_tensor_stays_itself(void **state) {
 }
 
 GW_TESTS(tensor_pack, a_packed_tensor_is_not_copied, a_strided_tensor_is_copied_in_order,
-         numbers_are_assigned_between_layouts, on_its_device_a_tensor_stays_itself);
+         a_tensor_is_packed_at_any_address, numbers_are_assigned_between_layouts,
+         on_its_device_a_tensor_stays_itself);
