@@ -207,7 +207,10 @@ static bool names_cause(const row *r, const char *text) {
     }
     if (r->when < BEFORE_JOINING && says(text, "the hosts of the job did not meet: "))
         return says(text, "rank %d", n);
-    if (r->who == LAUNCHER && r->signal == SIGTERM) return says(text, "SIGTERM on host %d: ", n);
+    bool is_asked = r->who == LAUNCHER && r->signal == SIGTERM;
+    if (is_asked && says(text, "SIGTERM on host %d: ", n)) return true;
+    // A launcher that ends before the hosts have met kills a link that has not ended after 4 s.
+    if (is_asked && r->when != WHILE_MEETING) return false;
     // Host 1 is no quorum without a host 0 that is silent for long, as on a busy machine.
     bool is_alone = n == 0 && r->signal == SIGSTOP &&
                     says(text, "host1 was cut off from most other workers for ");

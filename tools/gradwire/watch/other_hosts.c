@@ -125,6 +125,8 @@ bool other_hosts_meet(job *j, int *out_code) {
             sink_print(j->messages, "%s: ending before all hosts have met",
                        signals_name(signal_number));
             *out_code = EXIT_SIGNAL + signal_number;
+            // The link reports it if it finds meanwhile that all hosts have met.
+            nodes_send(&j->nodes, LINK_SIGNAL, signal_number, "");
         }
     }
     return !*out_code;
