@@ -73,7 +73,7 @@ static bool open_port(job *j) {
     j->port = o->master_port;
     if (o->node_rank > 0) return true;  // host 0 sends its own
     if (!j->port)
-        j->port = port_reserve(o->rdzv_endpoint ? o->rdzv_host : "127.0.0.1", &j->port_fd);
+        j->port = port_reserve(o->rdzv_endpoint[0] ? o->rdzv_host : "127.0.0.1", &j->port_fd);
     return j->port > 0;
 }
 

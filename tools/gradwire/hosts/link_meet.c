@@ -13,7 +13,7 @@ static void join(gw_scope *root, const link_options *o) {
                 .world_size = run->node_count,
                 .init_method = gw_format(root, "tcp://%s", run->rdzv_endpoint),
                 .join_timeout_ms = run->rdzv_timeout_ms, .key = run->key,
-                .insecure = run->insecure);
+                .addresses = run->local_addr, .insecure = run->insecure);
 }
 
 static gw_map *make_plan(gw_scope *s, const link_options *o) {

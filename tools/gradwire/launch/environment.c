@@ -40,7 +40,7 @@ static void add_place(visitor *v, const run_options *run, int index) {
 }
 
 static void add_master(visitor *v, const run_options *run, int port) {
-    add(v, "MASTER_ADDR", "%s", run->rdzv_endpoint ? run->rdzv_host : "127.0.0.1");
+    add(v, "MASTER_ADDR", "%s", run->rdzv_endpoint[0] ? run->rdzv_host : "127.0.0.1");
     if (port)
         add(v, "MASTER_PORT", "%d", port);
     else
@@ -53,13 +53,14 @@ static void add_key(visitor *v, const run_options *run, int key_fd) {
     else if (run->key)
         add(v, "GW_KEY_FD", "a descriptor of %.900s", run->key);
     if (run->insecure) add(v, "GW_INSECURE", "1");
+    if (run->local_addr) add(v, "GW_ADDRESS", "%s", run->local_addr);
 }
 
 // The variables of torchrun that its programs read.
 static void add_torchelastic(visitor *v, const variables_options *o) {
     const run_options *run = o->run;
     const char *id = run->rdzv_id[0] ? run->rdzv_id : o->job_id[0] ? o->job_id : o->run_id;
-    add(v, "ROLE_NAME", "default");
+    add(v, "ROLE_NAME", "%s", run->role);
     add(v, "ROLE_RANK", "%d", run_rank(run, o->index));
     add(v, "ROLE_WORLD_SIZE", "%d", run_world_size(run));
     add(v, "TORCHELASTIC_RUN_ID", "%s", id);

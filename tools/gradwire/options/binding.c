@@ -34,6 +34,13 @@ static bool find_share(int index, int count, mask *out) {
     return true;
 }
 
+int binding_processors(void) {
+    mask all;
+    memset(&all, 0, sizeof all);
+    bool is_known = sched_getaffinity(0, sizeof all, &all.set) == 0;
+    return is_known ? CPU_COUNT_S(sizeof all, &all.set) : 1;
+}
+
 bool binding_set(int index, int count) {
     mask own;
     return find_share(index, count, &own) && sched_setaffinity(0, sizeof own, &own.set) == 0;

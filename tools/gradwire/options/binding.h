@@ -6,6 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+// How many processors the launcher may use; 1 if that cannot be found out.
+int binding_processors(void);
+
 // This process, as rank |index| of |count| on this host, before it has other threads. False with errno.
 bool binding_set(int index, int count);
 

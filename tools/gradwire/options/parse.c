@@ -4,6 +4,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+static const char name_characters[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
 
 bool parse_complain(const char *format, ...) {
     va_list arguments;
@@ -13,6 +17,10 @@ bool parse_complain(const char *format, ...) {
     fprintf(stderr, "\n");
     va_end(arguments);
     return false;
+}
+
+bool is_plain_name(const char *text) {
+    return strspn(text, name_characters) == strlen(text);
 }
 
 bool parse_int(const char *option, const char *text, int min, int max, int *out) {

@@ -8,6 +8,9 @@
 // Prints the line. Returns false.
 __attribute__((format(printf, 1, 2))) bool parse_complain(const char *format, ...);
 
+// Whether |text| has only A-Z a-z 0-9 _ . -. Prints nothing.
+bool is_plain_name(const char *text);
+
 bool parse_int(const char *option, const char *text, int min, int max, int *out);
 
 // Seconds, with a fraction or without, at most a day; rounded up.

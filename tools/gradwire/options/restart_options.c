@@ -1,6 +1,5 @@
 #include "options/restart_options.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "options/parse.h"
@@ -12,20 +11,6 @@ static const char *const policies[] = { [FAILURE_STOP] = "stop",
                                         [FAILURE_RESTART_ALL] = "restart-all",
                                         [FAILURE_AUTO] = "auto" };
 enum { POLICY_COUNT = sizeof policies / sizeof policies[0] };
-
-static const struct {
-    const char *variable;
-    restart_option option;
-} defaults[] = {
-    { "PET_ON_FAILURE", OPTION_ON_FAILURE },
-    { "PET_MAX_RESTARTS", OPTION_MAX_RESTARTS },
-    { "PET_MIN_SUCCESS", OPTION_MIN_SUCCESS },
-    { "PET_RESTART_WINDOW", OPTION_RESTART_WINDOW },
-    { "PET_BACKOFF", OPTION_BACKOFF },
-    { "PET_REDIRECTS", OPTION_REDIRECTS },
-    { "PET_TEE", OPTION_TEE },
-    { "PET_LOG_DIR", OPTION_LOG_DIR },
-};
 
 // "restart_all" is taken for "restart-all", as in names of options.
 static bool is_policy(const char *text, const char *policy) {
@@ -43,9 +28,8 @@ static bool parse_policy(const char *name, const char *text, run_options *out) {
     return parse_complain("%s is stop, keep, restart, restart-all or auto, not \"%s\"", name, text);
 }
 
-bool restart_options_take(restart_option option, const char *name, const char *text,
-                          run_options *out) {
-    switch (option) {
+bool restart_options_take(run_option option, const char *name, const char *text, run_options *out) {
+    switch ((int)option) {
     case OPTION_ON_FAILURE: return parse_policy(name, text, out);
     case OPTION_MAX_RESTARTS: return parse_int(name, text, 0, RESTARTS_MAX, &out->max_restarts);
     case OPTION_MIN_SUCCESS: return parse_int(name, text, 1, RANK_COUNT_MAX, &out->min_success);
@@ -53,22 +37,14 @@ bool restart_options_take(restart_option option, const char *name, const char *t
     case OPTION_BACKOFF: return parse_seconds(name, text, &out->backoff_ms);
     case OPTION_REDIRECTS: out->redirects = text; return true;
     case OPTION_TEE: out->tee = text; return true;
-    case OPTION_LOG_DIR: out->log_dir = text; return true;
-    case RESTART_OPTIONS_END: break;
+    case OPTION_LOCAL_RANKS_FILTER: out->shown_ranks = text; return true;
+    default: out->log_dir = text; return true;
     }
-    return false;
-}
-
-bool restart_options_take_environment(run_options *out) {
-    for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++) {
-        const char *name = defaults[i].variable, *text = getenv(name);
-        if (text && *text && !restart_options_take(defaults[i].option, name, text, out))
-            return false;
-    }
-    return true;
 }
 
 static bool check_streams(const run_options *o) {
+    if (o->shown_ranks && !ranks_check("--local-ranks-filter", o->shown_ranks, o->rank_count))
+        return false;
     if (o->redirects && !streams_check("-r", o->redirects, run_world_size(o))) return false;
     if (o->tee && !streams_check("-t", o->tee, run_world_size(o))) return false;
     return o->log_dir || !(o->redirects || o->tee) ||

@@ -5,17 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/limits.h"
-#include "base/nearest.h"
+#include "options/binding.h"
 #include "options/command.h"
+#include "options/names.h"
+#include "options/option.h"
 #include "options/parse.h"
+#include "options/rendezvous.h"
 #include "options/restart_options.h"
 #include "options/streams.h"
+#include "options/torchrun.h"
 #include "net/transport/address.h"
 #include "net/tls/protection.h"
-
-static const char id_characters[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
 
 static const char help[] =
     "usage: gradwire run -n N [options] [--] program [argument...]\n"
@@ -23,7 +23,8 @@ static const char help[] =
     "Starts N processes (ranks 0 to N-1) of a program on this machine, shows what they print, and\n"
     "ends when they have ended. When one fails, the others are stopped. Nothing is left running.\n"
     "\n"
-    "  -n, --nproc-per-node=N    how many processes on this host, 1 to 1024\n"
+    "  -n, --nproc-per-node=N    how many processes on this host, 1 to 1024; auto or cpu: one for\n"
+    "                            each processor\n"
     "  --on-failure=stop|keep    stop: the first failure stops all (default); keep: wait for all\n"
     "  --on-failure=restart|restart-all|auto\n"
     "                            restart: the failed rank starts again, the others run on;\n"
@@ -46,6 +47,9 @@ static const char help[] =
     "                            which streams go to these files only, and which there as well:\n"
     "                            0 none, 1 standard output, 2 standard error, 3 both, or\n"
     "                            RANK:V,RANK:V... (default with --log-dir: -t 3)\n"
+    "  --local-ranks-filter=R,...\n"
+    "                            show the output of these local ranks only (default: of all)\n"
+    "  --role=NAME               the ROLE_NAME of the ranks (default \"default\")\n"
     "  --dry-run                 say what would run, and run nothing\n"
     "  -h, --help                this text\n"
     "\n"
@@ -54,13 +58,21 @@ static const char help[] =
     "  --node-rank=R             which of them this one is, 0 to M-1; its ranks are R*N to "
     "R*N+N-1\n"
     "  --rdzv-endpoint=HOST:PORT where they meet: an address or name of host 0, the same for all\n"
+    "  --master-addr=HOST        the same with --master-port (default 29500), as with torchrun\n"
     "  --rdzv-id=NAME            distinguishes jobs that meet there (default: none)\n"
     "  --rdzv-timeout=SECONDS    how long the others are waited for (default 300)\n"
+    "  --local-addr=ADDRESS      the GW_ADDRESS of the ranks and of this launcher\n"
     "  --key=FILE                the key of the job, which `gradwire key` makes: with it all\n"
     "                            connections are encrypted, and peers without it are refused\n"
     "  --insecure                without a key, over a network whose hosts may all read and "
     "change\n"
     "                            the data\n"
+    "\n"
+    "Other options of torchrun that `gradwire run` takes: --standalone, --rdzv-backend, "
+    "--rdzv-conf,\n"
+    "--numa-binding, --no-python; without effect: --monitor-interval, --start-method,\n"
+    "--event-log-handler, --logs-specs, --signals-to-handle. The variable PET_MAX_RESTARTS is the\n"
+    "default of --max-restarts, and so on for all options with a value; for others it is 0 or 1.\n"
     "\n"
     "Each rank finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, "
     "GROUP_WORLD_SIZE,\n"
@@ -80,28 +92,7 @@ static const char help[] =
     "failed,\n"
     "or a host was lost; 2 for a wrong command line. It is the same on all hosts.\n";
 
-// ---- Several hosts ------------------------------------------------------------------------------
-
-static bool parse_endpoint(const char *text, run_options *out) {
-    gw_error error;
-    if (address_check(text, &error)) return parse_complain("--rdzv-endpoint: %s", error.text);
-    size_t size = (size_t)(strrchr(text, ':') - text);
-    bool is_v6 = text[0] == '[';  // brackets are for before a port
-    snprintf(out->rdzv_host, sizeof out->rdzv_host, "%.*s", (int)(size - 2 * is_v6), text + is_v6);
-    if (strcmp(text + size, ":0") == 0)
-        return parse_complain(
-            "--rdzv-endpoint has port 0, but must have a port that all hosts know");
-    out->rdzv_endpoint = text;
-    return true;
-}
-
-static bool parse_id(const char *text, run_options *out) {
-    if (strlen(text) > RDZV_ID_MAX || strspn(text, id_characters) != strlen(text))
-        return parse_complain("--rdzv-id takes at most %d of A-Z a-z 0-9 _ . -, not \"%.80s\"",
-                              RDZV_ID_MAX, text);
-    out->rdzv_id = text;
-    return true;
-}
+// ---- Keys -------------------------------------------------------------------------------------------
 
 // The environment's variables for protection apply to the launchers, too.
 static bool check_protection(run_options *o) {
@@ -115,28 +106,14 @@ static bool check_protection(run_options *o) {
     if (o->key && secret_open_file(o->key, &s, &error))
         return parse_complain("--key: %s", error.text);
     secret_close(s);
-    if (!o->rdzv_endpoint || o->key || o->insecure || host_is_loopback(o->rdzv_host)) return true;
+    if (!o->rdzv_endpoint[0] || o->key || o->insecure || host_is_loopback(o->rdzv_host))
+        return true;
     if (host_check("the host of --rdzv-endpoint", o->rdzv_host, &error))
         return parse_complain("%s", error.text);
     if (!protection_allows_beyond(&(protection){ .insecure = o->insecure }, "--rdzv-endpoint",
                                   o->rdzv_endpoint, &error))
         return true;
     return parse_complain("%s", error.text);
-}
-
-static bool check_nodes(const run_options *o, bool has_rank) {
-    if (o->node_count > 1 && !has_rank) return parse_complain("--nnodes needs --node-rank");
-    if (o->node_count > 1 && !o->rdzv_endpoint)
-        return parse_complain(
-            "--nnodes needs --rdzv-endpoint=HOST:PORT, the address at which the hosts meet");
-    if (o->node_rank >= o->node_count)
-        return parse_complain("--node-rank=%d is out of range for --nnodes=%d: it must be 0 to %d",
-                              o->node_rank, o->node_count, o->node_count - 1);
-    if (run_world_size(o) > LIMIT_WORKERS)
-        return parse_complain(
-            "%d hosts with %d processes each are more than the limit of %d processes",
-            o->node_count, o->rank_count, LIMIT_WORKERS);
-    return true;
 }
 
 int run_world_size(const run_options *o) {
@@ -158,77 +135,76 @@ int run_streams_to_files(const run_options *o, int rank) {
 }
 
 int run_streams_to_output(const run_options *o, int rank) {
+    if (!ranks_have(o->shown_ranks, rank - o->node_rank * o->rank_count)) return 0;
     return STREAMS_ALL & (~streams_of(o->redirects, rank) | streams_of(o->tee, rank));
 }
 
 // ---- All of it ----------------------------------------------------------------------------------
 
-static const struct option names[] = {
-    { "nproc-per-node", required_argument, NULL, 'n' },
-    { "on-failure", required_argument, NULL, OPTION_ON_FAILURE },
-    { "max-restarts", required_argument, NULL, OPTION_MAX_RESTARTS },
-    { "restart-window", required_argument, NULL, OPTION_RESTART_WINDOW },
-    { "backoff", required_argument, NULL, OPTION_BACKOFF },
-    { "min-success", required_argument, NULL, OPTION_MIN_SUCCESS },
-    { "master-port", required_argument, NULL, 'p' },
-    { "grace", required_argument, NULL, 'g' },
-    { "bind", no_argument, NULL, 'b' },
-    { "no-prefix", no_argument, NULL, 'x' },
-    { "log-dir", required_argument, NULL, OPTION_LOG_DIR },
-    { "redirects", required_argument, NULL, 'r' },
-    { "tee", required_argument, NULL, 't' },
-    { "dry-run", no_argument, NULL, 'd' },
-    { "nnodes", required_argument, NULL, 'N' },
-    { "node-rank", required_argument, NULL, 'R' },
-    { "rdzv-endpoint", required_argument, NULL, 'e' },
-    { "rdzv-id", required_argument, NULL, 'i' },
-    { "rdzv-timeout", required_argument, NULL, 'w' },
-    { "key", required_argument, NULL, 'k' },
-    { "insecure", no_argument, NULL, 'I' },
-    { "help", no_argument, NULL, 'h' },
-    { 0 },
-};
-
-// "--max-restarts", as it is given without its value.
-static bool take_restart_option(int option, const char *text, run_options *out) {
-    char name[32];
-    const struct option *o = names;
-    while (o->val != option) o++;
-    snprintf(name, sizeof name, "--%s", o->name);
-    return restart_options_take((restart_option)option, name, text, out);
+// "auto" and "cpu": a rank for each processor.
+static bool parse_rank_count(const char *name, const char *text, run_options *out) {
+    if (strcmp(text, "gpu") == 0)
+        return parse_complain("%s=gpu: gradwire uses no GPUs; give a number, cpu or auto", name);
+    if (strcmp(text, "auto") != 0 && strcmp(text, "cpu") != 0)
+        return parse_int(name, text, 1, RANK_COUNT_MAX, &out->rank_count);
+    int processors = binding_processors();
+    out->rank_count = processors < RANK_COUNT_MAX ? processors : RANK_COUNT_MAX;
+    return true;
 }
 
-static bool take_option(int option, const char *text, run_options *out) {
-    if (option >= OPTION_ON_FAILURE) return take_restart_option(option, text, out);
+// |name| is what the user has set: an option, or a variable.
+static bool take_option(int option, const char *name, const char *text, run_options *out) {
+    if (option >= OPTION_TORCHRUN) return torchrun_take(option, name, text, out);
+    if (option >= OPTION_NNODES) return rendezvous_take((run_option)option, name, text, out);
+    if (option >= OPTION_ON_FAILURE)
+        return restart_options_take((run_option)option, name, text, out);
     switch (option) {
-    case 'n': return parse_int("-n", text, 1, RANK_COUNT_MAX, &out->rank_count);
-    case 'p': return parse_int("--master-port", text, 0, 65535, &out->master_port);
-    case 'g': return parse_seconds("--grace", text, &out->grace_ms);
+    case 'n': return parse_rank_count(name, text, out);
+    case 'p': return parse_int(name, text, 0, 65535, &out->master_port);
+    case 'g': return parse_seconds(name, text, &out->grace_ms);
     case 'b': return out->bind = true;
     case 'x': return out->no_prefix = true;
-    case 'r': return restart_options_take(OPTION_REDIRECTS, "-r", text, out);
-    case 't': return restart_options_take(OPTION_TEE, "-t", text, out);
     case 'd': return out->dry_run = true;
-    case 'N': return parse_int("--nnodes", text, 1, NODE_COUNT_MAX, &out->node_count);
-    case 'R': return parse_int("--node-rank", text, 0, NODE_COUNT_MAX - 1, &out->node_rank);
-    case 'e': return parse_endpoint(text, out);
-    case 'i': return parse_id(text, out);
-    case 'w': return parse_seconds("--rdzv-timeout", text, &out->rdzv_timeout_ms);
     case 'k': out->key = text; return true;
     default: return out->insecure = true;
     }
 }
 
-static bool check(run_options *out, bool has_node_rank) {
+static bool check(run_options *out) {
     if (!out->rank_count)
         return parse_complain("-n is missing: the number of processes on this host, 1 to %d",
                               RANK_COUNT_MAX);
-    if (!check_nodes(out, has_node_rank) || !restart_options_check(out) || !check_protection(out))
+    if (!rendezvous_check(out) || !restart_options_check(out) || !check_protection(out))
         return false;
-    return !(out->no_prefix && out->log_dir) ||
-           parse_complain(
-               "--no-prefix cannot be used with --log-dir, which keeps only lines with a prefix");
+    return !(out->no_prefix && (out->log_dir || out->shown_ranks)) ||
+           parse_complain("--no-prefix cannot be used with %s, which %s lines with a prefix",
+                          out->log_dir ? "--log-dir" : "--local-ranks-filter",
+                          out->log_dir ? "keeps only" : "selects");
 }
+
+// ---- The environment ------------------------------------------------------------------------------
+
+// A variable of an option without a value is 1 or 0.
+static bool take_flag(const struct option *o, const char *name, const char *text,
+                      run_options *out) {
+    if (strcmp(text, "0") == 0) return true;
+    return strcmp(text, "1") == 0 ? take_option(o->val, name, NULL, out)
+                                  : parse_complain("%s is 0 or 1, not \"%s\"", name, text);
+}
+
+static bool take_environment(run_options *out) {
+    for (const struct option *o = names_all(); o->name; o++) {
+        char name[NAME_BYTES];
+        if (!names_write_variable(o, name)) continue;
+        const char *text = getenv(name);
+        if (!text || !*text) continue;
+        if (!(o->has_arg ? take_option(o->val, name, text, out) : take_flag(o, name, text, out)))
+            return false;
+    }
+    return true;
+}
+
+// ---- The command line -------------------------------------------------------------------------------
 
 // torchrun has both forms of its options, "--nproc_per_node" and "--nproc-per-node".
 static void replace_underscores(char *option) {
@@ -237,30 +213,21 @@ static void replace_underscores(char *option) {
         if (*c == '_') *c = '-';
 }
 
-static bool refuse_option(const char *given) {
-    char name[64];
-    const char *bare = given + strspn(given, "-");
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(bare, "="), bare);
-    nearest n = nearest_to(name);
-    for (const struct option *o = names; o->name; o++) nearest_offer(&n, o->name);
-    return parse_complain("\"%s\" is not an option; see gradwire run --help%s", given,
-                          nearest_words(&n));
-}
-
 bool run_options_parse(int argc, char **argv, run_options *out, int *out_code) {
     *out = (run_options){ .grace_ms = 10000,
                           .node_count = 1,
+                          .node_rank = -1,
+                          .role = "default",
                           .rdzv_id = "",
                           .rdzv_timeout_ms = 300000,
                           .backoff_ms = 1000 };
     *out_code = EXIT_USAGE;
-    if (!restart_options_take_environment(out)) return false;
-    bool has_node_rank = false;
+    if (!take_environment(out)) return false;
     opterr = 0;  // own error texts, not getopt's
     for (;;) {
         if (optind < argc) replace_underscores(argv[optind]);
         const char *given = optind < argc ? argv[optind] : "";
-        int option = getopt_long(argc, argv, "+:n:r:t:h", names, NULL);
+        int option = getopt_long(argc, argv, names_short, names_all(), NULL);
         if (option == -1) break;
         if (option == 'h') {
             fputs(help, stdout);
@@ -269,11 +236,13 @@ bool run_options_parse(int argc, char **argv, run_options *out, int *out_code) {
         }
         if (option == ':')
             return parse_complain("%s needs a value; see gradwire run --help", given);
-        if (option == '?') return refuse_option(given);
-        if (!take_option(option, optarg, out)) return false;
-        has_node_rank |= option == 'R';
+        if (option == '?') return names_refuse(given);
+        char name[NAME_BYTES];
+        option = names_long_form(option);
+        names_write(option, name);
+        if (!take_option(option, name, optarg, out)) return false;
     }
-    if (!check(out, has_node_rank)) return false;
+    if (!check(out)) return false;
     if (optind == argc)
         return parse_complain("the program to run is missing; see gradwire run --help");
     out->program = argv + optind;

@@ -9,7 +9,9 @@ enum {
     RANK_COUNT_MAX = 1024,
     NODE_COUNT_MAX = 512,
     RDZV_HOST_MAX = 128,
+    RDZV_ENDPOINT_MAX = 160,
     RDZV_ID_MAX = 40,
+    ROLE_MAX = 127,
     RESTARTS_MAX = 10000
 };
 
@@ -32,6 +34,8 @@ typedef struct run_options {
     bool dry_run;
     const char *log_dir;          // NULL: none
     const char *redirects, *tee;  // options/streams.h; NULL: not given
+    const char *shown_ranks;      // local ranks whose output is shown; NULL: all
+    const char *role;             // ROLE_NAME
     char **program;               // its name and arguments, ended by NULL; points into argv
 
     // after failures
@@ -42,10 +46,13 @@ typedef struct run_options {
     int min_success;  // of ranks, with FAILURE_KEEP; 0: all
 
     // over several hosts
-    int node_count, node_rank;      // 1 and 0 without --nnodes
-    char rdzv_host[RDZV_HOST_MAX];  // "": on this host alone
-    const char *rdzv_endpoint;      // "host:port", where launchers meet; NULL: on this host alone
-    const char *rdzv_id;            // "": jobs are distinguished by their endpoints
+    int node_count, node_rank;              // 1 and 0 without --nnodes
+    bool is_standalone;                     // the options of the rendezvous have no effect
+    const char *master_addr;                // instead of the endpoint; NULL: none
+    const char *local_addr;                 // GW_ADDRESS; NULL: as in the environment
+    char rdzv_endpoint[RDZV_ENDPOINT_MAX];  // "host:port", where launchers meet; "": none
+    char rdzv_host[RDZV_HOST_MAX];          // of it
+    const char *rdzv_id;                    // "": jobs are distinguished by their endpoints
     int64_t rdzv_timeout_ms;
     const char *key;  // the path of a file; NULL: none
     bool insecure;

@@ -49,3 +49,26 @@ int streams_of(const char *text, int rank) {
         if (!*at) return 0;
     }
 }
+
+bool ranks_check(const char *option, const char *text, int rank_count) {
+    for (const char *at = text;; at++) {
+        size_t size = strspn(at, "0123456789");
+        if (!size || size > 4 || (at[size] && at[size] != ','))
+            return parse_complain("%s takes local ranks, \"0\" or \"0,2\", not \"%s\"", option,
+                                  text);
+        long rank = strtol(at, NULL, 10);
+        if (rank >= rank_count)
+            return parse_complain("%s names local rank %ld, but local ranks are 0 to %d", option,
+                                  rank, rank_count - 1);
+        at += size;
+        if (!*at) return true;
+    }
+}
+
+bool ranks_have(const char *text, int rank) {
+    for (const char *at = text; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strtol(at, NULL, 10) == rank) return true;
+    }
+    return !text;
+}
