@@ -16,9 +16,9 @@
 //
 // GW_CHECK=1 is the checked mode. It ends the process with an error text and a core for mistakes that are not detected
 // otherwise: using a scope after it was closed, using a tensor that a closed scope held, closing a scope twice, using a
-// scope in two threads at once, writing through a pointer of gw_data_for_write after the next operation, and making a
-// backward pass inside a hook whose gradients nothing reads (gradwire/autograd.h). A checked program is a few per cent
-// slower.
+// scope in two threads at once, writing through a pointer of gw_data_for_write after the next operation, and making,
+// inside a hook, a backward pass whose gradients nothing reads (gradwire/autograd.h). A checked program is a few per
+// cent slower.
 //
 // The log warns of variables with malformed values, such as GW_LOG=loud or GW_LEND=off, and of names similar to those
 // of the library, such as GW_LOGS, when the program opens its first root scope, or when the library first reads them.
@@ -38,10 +38,10 @@ typedef enum gw_log_level {
     GW_LOG_NONE = 0,
     GW_LOG_ERROR,    ///< something failed, and no caller gets the error
     GW_LOG_WARNING,  ///< a worker is lost, or a connection is refused
-    GW_LOG_INFO,     ///< also which worker waits for which; the default, with all lines
+    GW_LOG_INFO,     ///< also which worker waits for which other one; the default: all lines
 } gw_log_level;
 
-/// Sets the level up to which lines are written: |level| and more important ones.
+/// Sets the level of the log: lines of |level| and more important lines are written.
 GW_API void gw_log_set_level(gw_log_level level);
 
 /// Sets where lines go.
