@@ -4,7 +4,7 @@
 // order of their arrival: floating addition is not associative, and the same inputs
 // shall give the same bits. A part that arrives before an earlier one waits.
 //
-// Parts that are sparse by rows add up to such a sum, and with a dense one to a dense one.
+// If all parts are sparse by rows, their sum is, too; if one part is dense, the sum is dense.
 #ifndef AUTOGRAD_SUM_H
 #define AUTOGRAD_SUM_H
 

@@ -17,8 +17,8 @@
 // which they arrive. Only the tasks of a thread's own enter-leave pair may run concurrently with them. Callbacks do
 // not wait for tasks that take long: the tasks that they defer wait.
 //
-// A thread holds the loop lock of one env at a time, so that two agents of a process never wait for each
-// other's. A function that enters an env is not called while a loop lock is held: see env_held_here.
+// A thread holds the loop lock of one env at a time, so that two agents of a process never wait for each other's loop
+// locks. A function that enters an env is not called while a loop lock is held: see env_held_here.
 //
 // Threads: env_now_ns, env_wall_ns, env_random_u64, env_held and env_enter from any thread.
 // Everything else with the loop lock held.

@@ -1,4 +1,4 @@
-// What the service of calls keeps at an agent: of those that are out, those that it serves, and
+// The state of the service of calls in an agent: calls that wait for their replies, calls that the agent serves, and
 // promises.
 //
 // Ownership: the agent's. Threads: with the loop lock, unless stated otherwise.

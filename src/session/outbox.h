@@ -1,6 +1,6 @@
 // The bytes that a session has ready for its connection: headers and small bodies, copied into one buffer, and
-// references to the rest. Once filled it does not change until the connection has taken all of it,
-// so that a frame which was taken in part continues with the same bytes.
+// references to the rest. Once it is filled, the buffer does not change until the connection has taken all of it, so
+// that a frame of which a part was taken continues with the same bytes.
 #ifndef SESSION_OUTBOX_H
 #define SESSION_OUTBOX_H
 

@@ -10,12 +10,12 @@
 //     session_feed(&s, bytes, count, &error);                // calls |message| for each one that is announced
 //     session_detach(&s); ... session_resume(&s, received, &error);   // another connection
 //
-// A message with bulk is passed to |message| when its stream has arrived, |incomplete|; when the rest has arrived, its
-// |completed| is called, whether or not it has other references.
+// A message with bulk is passed to |message| when its stream has arrived, and is |incomplete| then; when its bulk has
+// arrived, its |completed| is called, whether or not the message has other references.
 //
 // Ownership: takes one count of each queued message, also on failure; passes one count of each
 // received one to |message|, and keeps one while it is incomplete.
-// Threads: the loop lock's.
+// Threads: with the loop lock held.
 #ifndef SESSION_SESSION_H
 #define SESSION_SESSION_H
 

@@ -1,5 +1,4 @@
-// Tensors that are sparse by rows: see gradwire/tensor.h. Each holds two dense ones, which never
-// change.
+// Tensors that are sparse by rows: see gradwire/tensor.h. Each such tensor holds two dense tensors, which never change.
 //
 // Sums are made so that they have the bits of the same sums of dense tensors: rows with one index
 // are added in their order, and tensors only once each of their rows is listed

@@ -11,7 +11,7 @@
 // Values in the head are written by the encoder and read by the decoder of wire/codec.h. References
 // and promises are *attachments*: the folders above write and read the bytes after their tag.
 //
-// Ownership: message_open returns one count. Threads: counted on any thread; filled by one,
+// Ownership: message_open returns one count. Threads: the count may change on any thread; one thread fills the message,
 // before it is sent.
 #ifndef WIRE_MESSAGE_H
 #define WIRE_MESSAGE_H

@@ -1,5 +1,5 @@
-// Sharded optimizers between the files of this room: the remote part of one whose parameters are all
-// here, but not their state.
+// Shared by the files of this room: sharded optimizers, as the remote part of an optimizer whose parameters are all on
+// this worker, but not their state.
 #ifndef PARALLEL_SHARD_SHARD_H
 #define PARALLEL_SHARD_SHARD_H
 
