@@ -98,8 +98,8 @@ typedef struct GW_BY_NAME gw_collective_options {
     /// members; for gw_all_to_all each member chooses its own. NULL: all get the same number.
     const int64_t *sizes GW_DEFAULT(NULL);
     /// For blocking functions that return one dense tensor: a tensor that receives the result; the function returns
-    /// this tensor. The tensor has the shape and dtype of the result, needs no gradient, and may be the input. It is
-    /// written only on success, and only on members with a result (of gw_reduce only on the root).
+    /// this tensor. The tensor has the shape and dtype of the result, needs no gradient, and may be the input. The
+    /// tensor is written only on success, and only on members with a result (of gw_reduce only on the root).
     gw_tensor *into GW_DEFAULT(NULL);
     const char *origin GW_DEFAULT(NULL);  ///< "train.c:12"; set by the short forms of C
 } gw_collective_options;

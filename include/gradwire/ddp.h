@@ -74,7 +74,7 @@ typedef struct GW_BY_NAME gw_ddp_options {
     /// start before the pass has run all hooks, unless a hook made a pass of its own during the first pass.
     bool static_graph GW_DEFAULT(false);
     bool copy_gradients
-        GW_DEFAULT(false);  ///< each gradient has memory of its own, not a part of its bucket
+        GW_DEFAULT(false);  ///< each gradient has separate memory, not a part of its bucket
     /// If the gradients of a member have a NaN or an infinity, the pass fails on all members; the error names the
     /// member, the parameter and the element.
     bool check_finite GW_DEFAULT(false);
@@ -130,7 +130,7 @@ GW_API void gw_ddp_sync(gw_scope *s);
 
 /// Takes part in a pass of the other members without a batch: this member contributes the gradients that |s| has, or
 /// zeros if |s| has none, and gets the means. If |s| has not called the model before, gw_ddp_skip also replaces one
-/// call of the model. It also runs in a scope that has failed; the pass then fails on all members.
+/// call of the model. gw_ddp_skip also runs in a scope that has failed; the pass then fails on all members.
 /// Errors: as gw_backward of a replicated model; INVALID if |ddp| is NULL (the other members then wait).
 GW_API void gw_ddp_skip(gw_scope *s, gw_ddp *ddp);
 
@@ -184,7 +184,7 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 /// member has left out a pass. The n-th passes of all members are reduced together, so a member that is behind stays
 /// behind: passes then fail with TIMEOUT and "w1 is at pass 6, 2 behind"; without a deadline, gradients of different
 /// steps are averaged. To repair the replicas, all members call gw_group_agree, then gw_ddp_reform. By default
-/// `gradwire run` ends all workers when the first one fails.
+/// `gradwire run` ends all workers when the first worker fails.
 ///
 /// opt: the optimizer of the model; or NULL on all members.
 /// Errors: of collectives; MISMATCH, naming both sides, if members have different models or hooks, or only some members

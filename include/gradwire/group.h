@@ -199,7 +199,7 @@ typedef struct GW_BY_NAME gw_reform_options {
 
 /// Opens the next generation of |group|: the remaining members in their old order, then joining members by rank. The
 /// new group has the name of |group|, and numbers its collectives anew; |group| ends. Without --on-failure=keep or
-/// --max-restarts, `gradwire run` ends all workers when the first one fails.
+/// --max-restarts, `gradwire run` ends all workers when the first worker fails.
 ///
 /// If |s| holds |group|, |s| releases it, so that a loop in one scope keeps only one group. The handle |group| stays
 /// valid until the new group is re-formed in turn; its collectives fail with WRONG_STATE.

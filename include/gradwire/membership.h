@@ -13,8 +13,8 @@
 // A job of fixed world size has the same events except JOINED. A worker that was killed is declared dead within a
 // second. A silent worker (stopped, or cut off) is declared dead within 7 s, or within 31 s if nothing was ever
 // received from it. Before that, the silent worker is SUSPECTED, and RECOVERED if something is received again. A worker
-// that was declared dead stays dead: it gets FENCED. It may join again by gw_rpc_init on another scope, as another
-// member with a new rank. If it uses its old name again, the name then stands for the new member.
+// that was declared dead stays dead: it gets FENCED. A fenced worker may join again by gw_rpc_init on another scope, as
+// another member with a new rank. If it uses its old name again, the name then stands for the new member.
 //
 // Workers may receive events in different orders. The epoch counts joins and ends, so that two workers that have
 // received the same events have the same epoch.
@@ -83,7 +83,7 @@ GW_API bool gw_watch_ready(gw_watch *w);
 /// Errors: NOT_FOUND for an unknown worker.
 GW_API gw_future *gw_member_lost(gw_scope *s, const gw_worker *workers, int count);
 
-/// Lists the workers of the job, this one included, by rank.
+/// Lists the workers of the job, including this worker, by rank.
 ///
 /// out_count: receives the number of workers.
 /// Returns: an array that lives as long as |s|; NULL if |s| has failed.

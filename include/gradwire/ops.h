@@ -412,7 +412,7 @@ GW_API gw_tensor *gw_linear(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_ten
 /// Keeps the lower triangle of each matrix.
 ///
 /// x: ... M N.
-/// diagonal: the last diagonal that is kept: 0 is the main one, 1 the one above it.
+/// diagonal: the last diagonal that is kept: 0 is the main diagonal, 1 the diagonal above it.
 /// Returns: x in the triangle, 0 elsewhere.
 /// Gradient: dy in the triangle, 0 elsewhere.
 GW_API gw_tensor *gw_tril(gw_scope *s, gw_tensor *x, int64_t diagonal);
@@ -420,7 +420,7 @@ GW_API gw_tensor *gw_tril(gw_scope *s, gw_tensor *x, int64_t diagonal);
 /// Keeps the upper triangle of each matrix.
 ///
 /// x: ... M N.
-/// diagonal: the first diagonal that is kept: 0 is the main one, 1 the one above it.
+/// diagonal: the first diagonal that is kept: 0 is the main diagonal, 1 the diagonal above it.
 /// Returns: x in the triangle, 0 elsewhere.
 /// Gradient: dy in the triangle, 0 elsewhere.
 GW_API gw_tensor *gw_triu(gw_scope *s, gw_tensor *x, int64_t diagonal);
@@ -761,7 +761,7 @@ GW_API gw_tensor *gw_batch_norm(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw
 #define gw_batch_norm(...) GW_FORM_4(gw_batch_norm, gw_batch_norm_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_batch_norm) gw_batch_norm_with;
 
-/// Encodes each index as a row of zeros and a one.
+/// Encodes each index as a row of zeros in which the element at the index is 1.
 ///
 /// classes: the length of a row; -1: one more than the largest index.
 /// Returns: the shape of |indices| and |classes|; i64.
@@ -871,7 +871,8 @@ GW_API gw_tensor *gw_adaptive_avg_pool1d(gw_scope *s, gw_tensor *x, int64_t leng
 GW_API gw_tensor *gw_adaptive_avg_pool2d(gw_scope *s, gw_tensor *x, int64_t height, int64_t width);
 
 // ---- Recurrent layers ---------------------------------------------------------------------------
-// One layer over a sequence, in one direction, of f32 or f64; gw_nn_lstm and its like stack several.
+// The functions below compute one layer over a sequence, in one direction, of f32 or f64; gw_nn_lstm and its like stack
+// several layers.
 
 /// Parameters of a recurrent layer of hidden size H, with G gates in PyTorch's order.
 typedef struct gw_recurrent_weights {

@@ -309,7 +309,7 @@ typedef struct gw_rule_step {
     const double *options;  ///< in the order of the rule's options
     int64_t step;           ///< the number of this step of the parameter; the first is 1
     int count;              ///< the number of elements in x, grad and each state
-    double *x;              ///< the parameter; the rule replaces the old values by new ones
+    double *x;              ///< the parameter; the rule replaces the old values by new values
     const double *grad;
     /// The states, which the rule replaces, too; 0 before the first step.
     double *state[GW_RULE_STATES_MAX];

@@ -17,22 +17,22 @@
 // dims are one argument, a list of ints; dim and keepdim of a reduction are the last arguments: "gw.sum"(x),
 // "gw.sum"(x, 0, true). The options that a loss uses are arguments in the order of gw_loss_options.
 //
-// Errors: the error of a call becomes the error of the scope that waits for the result (gw_rpc_sync, gw_wait). It has a
-// trace of the workers and functions that it has passed, and an outcome: NOT_DELIVERED, MAY_HAVE_RUN, RAN_AND_FAILED.
-// Every call may fail with TIMEOUT when the deadline has passed, NOT_FOUND for an unknown worker or function, INVALID
-// for arguments, UNSUPPORTED for a caller that is not allowed, DISCONNECTED when the worker is gone, OVERLOADED when
-// the queue of the worker stays full, WRONG_STATE before gw_rpc_init and after gw_rpc_shutdown, and the error of the
-// function. A call through a reference fails with DISCONNECTED if the owner is lost during the call, and with REF_LOST
-// if the owner was lost before the call. If no thread waits for the future of a call, the error of the call is not
-// reported. Deadlines: a call ends by the earliest of its own timeout (60 s by default), the deadline of its scope, and
-// the deadline of the call whose function makes it. A function runs at most once; the library never repeats a call. A
-// call whose deadline passes while the call is queued on the callee does not run there. Its outcome is MAY_HAVE_RUN all
-// the same, because the caller cannot distinguish this call from one whose function runs too long. Order: a worker
-// starts the calls of one scope in the order in which they were made; a call whose arguments are not ready does not
-// delay later calls. Blocking: every call, gw_rpc_async included, blocks while 64 MiB of requests are queued for the
-// worker, or while 65,536 calls to the worker have not returned, at most until the deadline. In an inline function such
-// a call does not block, but fails with OVERLOADED at once. In an inline function, gw_rpc_sync and the functions that
-// wait fail with WOULD_BLOCK.
+// Errors: the error of a call becomes the error of the scope that waits for the result (gw_rpc_sync, gw_wait). The
+// error has a trace of the workers and functions that it has passed, and an outcome: NOT_DELIVERED, MAY_HAVE_RUN,
+// RAN_AND_FAILED. Every call may fail with TIMEOUT when the deadline has passed, NOT_FOUND for an unknown worker or
+// function, INVALID for arguments, UNSUPPORTED for a caller that is not allowed, DISCONNECTED when the worker is gone,
+// OVERLOADED when the queue of the worker stays full, WRONG_STATE before gw_rpc_init and after gw_rpc_shutdown, and the
+// error of the function. A call through a reference fails with DISCONNECTED if the owner is lost during the call, and
+// with REF_LOST if the owner was lost before the call. If no thread waits for the future of a call, the error of the
+// call is not reported. Deadlines: a call ends by the earliest of its own timeout (60 s by default), the deadline of
+// its scope, and the deadline of the call whose function makes it. A function runs at most once; the library never
+// repeats a call. A call whose deadline passes while the call is queued on the callee does not run there. Its outcome
+// is MAY_HAVE_RUN all the same, because the caller cannot distinguish this call from one whose function runs too long.
+// Order: a worker starts the calls of one scope in the order in which they were made; a call whose arguments are not
+// ready does not delay later calls. Blocking: every call, gw_rpc_async included, blocks while 64 MiB of requests are
+// queued for the worker, or while 65,536 calls to the worker have not returned, at most until the deadline. In an
+// inline function such a call does not block, but fails with OVERLOADED at once. In an inline function, gw_rpc_sync and
+// the functions that wait fail with WOULD_BLOCK.
 //
 // Ownership: futures and references belong to the scope that made the call. Arguments are borrowed until the call
 // returns. The program may write to them afterwards: the callee gets the old values. The same holds for results: the
@@ -130,8 +130,8 @@ typedef struct gw_launch {
     int attempt;  ///< how often this rank was started again (--max-restarts); 0: never, or not set
 } gw_launch;
 
-/// Returns the place of this process as its launcher set it. For programs that start workers without a launcher, and
-/// for programs that choose roles or devices before they join.
+/// Returns the rank, the world size and the like that the launcher has given to this process. For programs that start
+/// workers without a launcher, and for programs that choose roles or devices before they join.
 GW_API gw_launch gw_rpc_launched(void);
 
 /// Options of gw_rpc_shutdown.
@@ -162,8 +162,8 @@ GW_API GW_TYPE_OF(gw_rpc_shutdown) gw_rpc_shutdown_with;
 ///
 /// Blocks: until running functions have returned, at most 30 s; new calls are refused. In all other respects as
 /// gw_rpc_shutdown. References of other workers to values of this worker are lost. A collective that this worker has
-/// completed still succeeds on the other members of its group, however late they call it; the next collective of these
-/// members fails.
+/// completed still succeeds on the other members of its group, however late they call the collective; the next
+/// collective of these members fails.
 /// Errors: TIMEOUT, naming the functions that still run, or a worker that has not received all messages of this worker
 /// within 30 s.
 /// Source: torch.distributed.rpc.shutdown(graceful=False).
@@ -337,11 +337,11 @@ GW_API int gw_wait_any(gw_scope *s, gw_future *const *fs, int count);
 /// failed.
 ///
 /// If |f| is the future of a call that has not started, the function does not run. If the function runs, gw_cancelled
-/// returns true in it, its waits end with CANCELLED, and the calls that it makes are cancelled in turn. The effects of
-/// the function so far are not undone. The outcome is NOT_DELIVERED if the request was not sent, else MAY_HAVE_RUN. If
-/// |f| is a future of gw_then, gw_collect_all and the like, the futures that |f| waits for are cancelled, too, unless
-/// another handle of the program holds them. To cancel them as well, call gw_drop for such handles first. Calls of
-/// gw_remote cannot be cancelled; the value of such a call is released with its references.
+/// returns true in the function, its waits end with CANCELLED, and the calls that it makes are cancelled in turn. The
+/// effects of the function so far are not undone. The outcome is NOT_DELIVERED if the request was not sent, else
+/// MAY_HAVE_RUN. If |f| is a future of gw_then, gw_collect_all and the like, the futures that |f| waits for are
+/// cancelled, too, unless another handle of the program holds them. To cancel them as well, call gw_drop for such
+/// handles first. Calls of gw_remote cannot be cancelled; the value of such a call is released with its references.
 /// Errors: none for a future that has resolved.
 GW_API void gw_cancel(gw_scope *s, gw_future *f);
 

@@ -1,8 +1,8 @@
 // Scopes: the owners of handles and errors.
 //
 // A scope owns the handles made through it, keeps the first error of operations on them, and has a deadline, a random
-// generator, and an id that names the gradients of its backward passes. A training step opens a scope and closes it at
-// its end.
+// generator, and an id that names the gradients of its backward passes. A training step opens a scope at its beginning
+// and closes it at its end.
 //
 //     gw_scope *root = gw_scope_open(NULL);
 //     for (int step = 0; step < 100 && gw_ok(root); step++) {
@@ -81,7 +81,7 @@ GW_API void gw_scope_label(gw_scope *s, const char *format, ...) GW_PRINTF(2, 3)
 /// operators are not affected: a body whose caller has stopped waiting runs to its end unless the body tests
 /// gw_cancelled.
 ///
-/// timeout_ms: milliseconds from now; 0: no deadline of its own.
+/// timeout_ms: milliseconds from now; 0: |s| has no deadline of its own.
 /// Errors: INVALID if |timeout_ms| is negative.
 GW_API void gw_scope_set_timeout(gw_scope *s, int64_t timeout_ms);
 

@@ -44,7 +44,7 @@ typedef enum gw_status {
     GW_OVERLOADED,    ///< too many requests to this worker are under way
     GW_DISCONNECTED,  ///< the worker is gone
     GW_REF_LOST,      ///< the owner of the reference is gone, or has deleted the value
-    GW_FENCED,        ///< the other workers continue without this one; it may join again
+    GW_FENCED,        ///< the other workers continue without this worker, which may join again
 
     // Look at the other side.
     GW_REMOTE,    ///< the function ran, and the program made it fail (gw_fail)
@@ -113,8 +113,8 @@ typedef struct gw_error {
     char worker[GW_NAME_MAX + 1];    ///< where the error was made, "" if on this worker
     char function[GW_NAME_MAX + 1];  ///< the called function, "" if none
     char text[GW_ERROR_TEXT_MAX];    ///< with its error trace, "ps: gw.matmul: 6x5 times 4x8"
-    /// The ended collectives that this error reports, the last one first; the end of one collective may have ended
-    /// another. An error of gw_fail reports none.
+    /// The ended collectives that this error reports, the last collective first; the end of one collective may have
+    /// ended another. An error of gw_fail reports none.
     gw_abort aborts[GW_ERROR_ABORTS_MAX];
     gw_lost_worker
         lost;         ///< the worker that is gone, for DISCONNECTED, REF_LOST and FENCED, if known
@@ -125,8 +125,7 @@ typedef struct gw_error {
 /// Returns the name of |status| in words, "timeout".
 GW_API const char *gw_status_name(gw_status status);
 
-/// Prints |error|, unless its status is GW_OK, as one line to stderr; does not repeat it if the library has printed it
-/// before.
+/// Prints |error| as one line to stderr, unless its status is GW_OK, or the library has printed the error before.
 ///
 /// Returns: the exit code for main: 0 for GW_OK, else 1.
 GW_API int gw_exit_code(gw_error error);

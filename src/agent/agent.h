@@ -1,4 +1,4 @@
-// The agent: the running endpoint of one worker in this process. It owns the state of this room.
+// The agent: the running endpoint of one worker in this process. The agent owns the state of this room.
 //
 // Ownership: the scope that the agent was opened on holds one count, and each future and reference another one, so that
 // handles may outlive the scope; |closed| is set when the agent's env is closed. Threads: all fields with the loop lock

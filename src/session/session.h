@@ -1,9 +1,9 @@
 // A session: numbered frames between two incarnations, over one connection after another.
 // docs/protocol/session.md is the specification.
 //
-// A pure machine: bytes in, bytes out; it does no I/O and reads no clock. Its caller feeds
-// it the received bytes of a connection, sends the contents of its outbox over the connection,
-// and calls it when the connection changes.
+// A pure machine: bytes in, bytes out; it does no I/O and reads no clock. The caller of a session passes it the
+// received bytes of a connection, sends the contents of its outbox over the connection, and notifies it when the
+// connection changes.
 //
 //     session_queue(&s, m, &error);
 //     while (session_fill(&s)) session_sent(&s, stream_send(stream, session_parts(&s), session_part_count(&s)));

@@ -1,4 +1,4 @@
-// One vector of several: the sum, product, least, ... of the numbers of |count| vectors.
+// Reducing several vectors to one: the sum, product, least, ... of the numbers of |count| vectors.
 //
 // The order of addition depends on |count| alone: with p the largest power of two that is not above |count|, y[i] =
 // x[i] + x[i + p] where x[i + p] exists; then pairs (0, 1), (2, 3), ... of y are added, and pairs of those, to the end.

@@ -1,10 +1,10 @@
 // Backends: the transport of the values of a group's collectives.
 //
-// The layer of groups handles names, numbers, signatures, aborts, deadlines, futures and gradients. It calls a
-// backend when all members have entered a collective with matching signatures; a backend moves only bytes, by the
-// same calls in the same order on every member. Operations that a backend does not have are composed of operations that
-// it has (backend_run.c). The sessions carry everything else by plans: values, lists, sparse tensors, and collectives
-// with a key unless the backend takes keys.
+// The layer of groups handles names, numbers, signatures, aborts, deadlines, futures and gradients. This layer calls a
+// backend when all members have entered a collective with matching signatures; a backend moves only bytes, by the same
+// calls in the same order on every member. Operations that a backend does not have are composed of operations that it
+// has (backend_run.c). The sessions carry everything else by plans: values, lists, sparse tensors, and collectives with
+// a key unless the backend takes keys.
 //
 // All members start the same calls, also when an abort has ended the collective meanwhile (backend_turn.c). |abort| is
 // for a group that is broken: after |abort| nothing is started.

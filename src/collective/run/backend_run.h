@@ -1,8 +1,8 @@
 // A collective whose values a backend carries: the steps of the run after all members have entered, and its turn.
 //
-// An abort, or the end of the group, ends the collective for the program. If all members have entered it, it continues
-// in the backend on all of them: a member that has begun it cannot stop, and the next call would be matched with the
-// unfinished one. Such a run is *detached*: its result is dropped.
+// An abort, or the end of the group, ends the collective for the program. If all members have entered the collective,
+// it continues in the backend on all of them: a member that has begun the collective cannot stop, and the next call
+// would be matched with the unfinished one. Such a run is *detached*: its result is dropped.
 //
 // Ownership: the run's, and each call under way holds a count; a group counts its detached runs. Threads: as runs;
 // see collective/run/run.h.

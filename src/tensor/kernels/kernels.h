@@ -2,8 +2,8 @@
 //
 // kernels_body.h is compiled for any CPU, for AVX2 and for AVX-512; the first use picks what this
 // CPU can do. Sums are taken over the same lanes in the same order in all of them, and nothing
-// fuses a multiplication with an addition, so all give the same bits. They work on plain arrays, never fail and need no
-// memory.
+// fuses a multiplication with an addition, so all give the same bits. Kernels work on plain arrays, never fail and need
+// no memory.
 //
 // Threads: any.
 #ifndef TENSOR_KERNELS_KERNELS_H
