@@ -12,9 +12,9 @@
 //
 // The file is a safetensors file (https://github.com/huggingface/safetensors), for which other programs have readers:
 // eight bytes with the size of a JSON header, the header, the numbers. The names of tensors in maps and lists are
-// joined by dots, "model.0.weight"; numbers are tensors without dimensions; strings are in __metadata__. __metadata__
-// also has the nesting of maps and lists, under "gradwire", so that gw_checkpoint_load returns exactly the saved
-// values, and a checksum of each tensor, under "gradwire.crc32c". A file of another program, without nesting and
+// joined by dots, "model.0.weight"; numbers are tensors without dimensions; strings are in __metadata__. The entry
+// __metadata__ also has the nesting of maps and lists, under "gradwire", so that gw_checkpoint_load returns exactly the
+// saved values, and a checksum of each tensor, under "gradwire.crc32c". A file of another program, without nesting and
 // checksums, is loaded as a map of tensors by name.
 //
 // Ownership: loaded values belong to the scope.
@@ -32,8 +32,8 @@ extern "C" {
 /// call, the file has its old contents. References are saved as the values that they name, which this worker fetches.
 ///
 /// Errors: INVALID for workers, errors and futures, for names that are not UTF-8, and if two joined names are equal;
-/// SYSTEM if the file cannot be written, or if its folder cannot be synced: in the second case the new file exists, but
-/// may be lost if the machine stops.
+/// SYSTEM if the file cannot be written, or if its folder cannot be synced (the new file then exists, but may be lost
+/// if the machine stops).
 GW_API void gw_checkpoint_save(gw_scope *s, const char *path, gw_map *values);
 
 /// Reads the file |path|.

@@ -21,8 +21,8 @@
 // fail. So make the calls of one step in one scope, and nest scopes in the same way on all members. If members nest
 // scopes differently and skip calls after a failure, the library cannot detect which calls they skipped, and may
 // combine calls of different steps with status OK. The same holds without any failure if a member leaves out a call or
-// makes an extra call: its later calls are combined with calls of other steps, and the collective fails with MISMATCH
-// only if the calls differ in an attribute that must agree. Such a MISMATCH does not change which calls belong
+// makes an extra call: the later calls of that member are combined with calls of other steps. The collective fails with
+// MISMATCH only if the calls differ in an attribute that must agree. Such a MISMATCH does not change which calls belong
 // together. Stalls: a TIMEOUT names the members that did not arrive and states what their programs do, also if members
 // of several groups wait for each other. Every 10 s of waiting, the log reports the same. gw_group_history lists the
 // last collectives.

@@ -8,7 +8,7 @@
 // The result of a hook is the same on all members, bit for bit, even if the hook approximates gradients, so that
 // replicas stay equal. gw_hook_local_sgd is the exception: its results differ, and the weights are averaged instead. If
 // gradients are sharded (gradwire/parallel.h), gw_hook_all_reduce and the hooks of f16 and bf16 send a gradient only to
-// the member to which its parameter is assigned; with other hooks, members exchange whole buckets, and each member
+// the member to which its parameter is assigned. With other hooks, members exchange whole buckets, and each member
 // keeps its part. The hooks are those of torch.distributed.algorithms.ddp_comm_hooks.
 //
 // Ownership: a context lives as long as the gw_ddp for which it is set.

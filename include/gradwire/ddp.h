@@ -24,10 +24,10 @@
 // A pass that fails on one member fails on all members, with the error of that member; it is counted. A pass also fails
 // on all members if the scope of one member has failed before the pass. So if a member's scope fails before the member
 // calls the model, for example because a batch cannot be read, the member still calls the model (or gw_ddp_skip) and
-// gw_backward in the failed scope, as in any other step. If a member in a failed scope calls the model, or a module
-// that contains the model, in training and with gradients on, the other members get the error when the member calls
-// gw_backward, or when its scope closes. With .shards a scope that has failed ends the whole step: the other members
-// get the error once. A member that does not even call the model is one pass behind the others afterwards
+// gw_backward in the failed scope, as in any other step. Assume that a member in a failed scope calls the model, or a
+// module that contains the model, in training and with gradients on. The other members then get the error when that
+// member calls gw_backward, or when its scope closes. With .shards a scope that has failed ends the whole step: the
+// other members get the error once. A member that does not even call the model is one pass behind the others afterwards
 // (gw_ddp_reform).
 //
 // Errors, of all of them: INVALID for arguments; the errors of collectives (gradwire/collective.h).
@@ -182,7 +182,7 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 ///
 /// If no member has left, |group| may also be the present group of |ddp|: the call then repairs replicas after one
 /// member has left out a pass. The n-th passes of all members are reduced together, so a member that is behind stays
-/// behind: passes then fail with TIMEOUT and "w1 is at pass 6, 2 behind"; without a deadline, gradients of different
+/// behind: passes then fail with TIMEOUT and "w1 is at pass 6, 2 behind". Without a deadline, gradients of different
 /// steps are averaged. To repair the replicas, all members call gw_group_agree, then gw_ddp_reform. By default
 /// `gradwire run` ends all workers when the first worker fails.
 ///
@@ -279,10 +279,10 @@ typedef struct gw_ddp_stats {
     int unused;           ///< parameters that no member has used in the last pass
     /// The last pass that was timed (the first 10 passes and then every 100th are); 0: none.
     int64_t timed_pass;
-    /// Microseconds of |timed_pass|. forward_us: from the first forward after the previous pass to the begin of the
-    /// pass; backward_us: from there to the last gradient; communication_us: from the start of the first bucket to the
-    /// last mean; waited_us: the part of communication_us after the last gradient, the only part not concurrent with
-    /// the pass.
+    /// Microseconds of |timed_pass|. forward_us: from the first forward after the previous pass to the beginning of the
+    /// pass; backward_us: from the beginning of the pass to its last gradient; communication_us: from the start of the
+    /// first bucket to the last mean; waited_us: the part of communication_us after the last gradient, the only part
+    /// not concurrent with the pass.
     double forward_us, backward_us, communication_us, waited_us;
 } gw_ddp_stats;
 

@@ -15,10 +15,10 @@
 // scopes never mix.
 //
 // A pass does not wait for graphs that the loss does not use. If a pass fails, it fails on all workers with one error:
-// that of a derivative on any worker, DISCONNECTED for a worker that is gone, CANCELLED, or TIMEOUT at the deadline of
-// the scope (without a deadline, when nothing has arrived for the timeout of a call). Then no worker has gradients of
-// that pass, the graph is as it was before the pass, and the program may try another pass. In a scope of gw_no_grad the
-// results of calls have no history.
+// the error of a derivative on any worker, DISCONNECTED for a worker that is gone, CANCELLED, or TIMEOUT at the
+// deadline of the scope. Without a deadline, a pass fails with TIMEOUT when nothing has arrived for the timeout of a
+// call. Then no worker has gradients of that pass, the graph is as it was before the pass, and the program may try
+// another pass. In a scope of gw_no_grad the results of calls have no history.
 //
 // Ownership: a sender keeps the graph of sent tensors until the receiver has released them, or a pass without
 // .retain_graph has used it.

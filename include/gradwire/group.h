@@ -32,7 +32,7 @@
 // of memory included, breaks the group for all members. The next generation of a group uses "session".
 //
 // Errors, of all of them: INVALID for arguments. If a member opens a group in a scope that has failed, or with invalid
-// options, the group is broken on all members with the error of that member; all members can then open a group of the
+// options, the group is broken on all members with the error of that member. All members can then open a group of the
 // same name and list again. gw_group_split fails on all members if it is refused on one member. If the name or the list
 // itself is refused (a rank out of range, a worker twice), the other members open a group that this member does not
 // have. The collectives of that group block until their deadline, and the next collective of the group that was given
@@ -184,7 +184,7 @@ typedef struct gw_agreement {
 /// flags: the bits that this member gives.
 /// Returns: the bits that are set in the |flags| of all members, and the missing members.
 /// Errors: TIMEOUT; DISCONNECTED if other members re-form the group instead, because of a loss that this member may not
-/// have noticed yet: they wait until this member calls gw_group_reform, too.
+/// have noticed yet. These members wait until this member calls gw_group_reform, too.
 /// Source: MPIX_Comm_agree.
 GW_API gw_agreement gw_group_agree(gw_scope *s, gw_group *group, uint64_t flags);
 

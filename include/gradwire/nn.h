@@ -36,7 +36,7 @@
 // its parameters.
 //
 // Errors, of all of them: INVALID for sizes and options out of range, and for a module whose constructor failed in
-// another scope; a call of a module fails with the errors of its operators, with the names of the modules in the text;
+// another scope; for a call of a module, the errors of its operators, with the names of the modules in the text;
 // NO_MEMORY.
 // Ownership: a module belongs to the scope that made it, and holds a count on its parts.
 // Threads: as the scope; one call at a time.

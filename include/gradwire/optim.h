@@ -32,10 +32,10 @@
 // al. 2011).
 //
 // If a method of an object (or code in gw_local) has returned the reference to a parameter, the owner changes the
-// parameter in the turn of the object, so that no method of the object reads the parameter during the change. Other
-// code, such as functions, must synchronise itself. The thread that calls gw_optimizer_step changes the parameters of
-// this worker. If other threads use these parameters through an object, enter the object with gw_local first; no worker
-// may fetch the parameters during the step.
+// parameter in the turn of the object. So no method of the object reads the parameter during the change. Other code,
+// such as functions, must synchronise itself. The thread that calls gw_optimizer_step changes the parameters of this
+// worker. If other threads use these parameters through an object, enter the object with gw_local first; no worker may
+// fetch the parameters during the step.
 //
 // The constructors, a step, clipping, state_dict and load_state_dict block until all owners have replied. The error of
 // a constructor names the worker that has refused a reference.
@@ -263,10 +263,10 @@ GW_API GW_TYPE_OF(gw_rprop) gw_rprop_with;
 /// Errors: WRONG_STATE if no backward pass was made in |s| and gw_set_grad was not called: "no backward pass was made
 /// in this scope, and scope "step 12" has gradients of these parameters". In a function that another worker calls,
 /// passes in the caller's scope suffice. WRONG_STATE also if the passes in |s| left no gradient of any parameter of
-/// |opt|, but a later pass of the same thread, or of the same call of a function, left such gradients in another scope,
-/// and no step has used them. gw_clip_grad_norm, gw_scaler_step and gw_scaler_unscale have the same errors. If a step
-/// of a sharded optimizer fails on one member, it fails on all members; if a member gives NULL as |opt|, the other
-/// members wait.
+/// |opt|, but a later pass in another scope left such gradients, which no step has used. The later pass is one of the
+/// same thread, or of the same call of a function. gw_clip_grad_norm, gw_scaler_step and gw_scaler_unscale have the
+/// same errors. If a step of a sharded optimizer fails on one member, it fails on all members; if a member gives NULL
+/// as |opt|, the other members wait.
 /// Source: torch.optim.Optimizer.step.
 GW_API void gw_optimizer_step(gw_scope *s, gw_optimizer *opt);
 

@@ -50,10 +50,10 @@ typedef struct GW_BY_NAME gw_shard_options {
     /// gradient. On all other members the gradient is NOT_FOUND, also that of earlier passes in the scope. Buckets are
     /// sent by reduce_scatter; gradients that are sparse by rows are sent to the assigned member. gw_clip_grad_norm
     /// then is a collective, with the norm over all members. The parameters must be those of models that gw_ddp_open
-    /// has opened for the same members, without the hooks of PowerSGD and local SGD, else the call fails with INVALID;
-    /// it fails with WRONG_STATE after the first pass of these models. The gradients of synchronised passes in one
-    /// scope are added; after such a pass, passes in that scope that are not synchronised fail with WRONG_STATE. With
-    /// .flat, gw_grad is NOT_FOUND even for a parameter of which this member has a range: gw_grads_get returns the
+    /// has opened for the same members, without the hooks of PowerSGD and local SGD, else the call fails with INVALID.
+    /// After the first pass of these models, the call fails with WRONG_STATE. The gradients of synchronised passes in
+    /// one scope are added; after such a pass, passes in that scope that are not synchronised fail with WRONG_STATE.
+    /// With .flat, gw_grad is NOT_FOUND even for a parameter of which this member has a range: gw_grads_get returns the
     /// gradient of the range, as that of a view. The last bits of the norm may differ from the norm without sharding.
     gw_shard_gradients gradients GW_DEFAULT(GW_WHOLE);
 } gw_shard_options;
@@ -70,7 +70,7 @@ typedef struct GW_BY_NAME gw_shard_options {
 /// All members call gw_optimizer_step together, with the same gradients, such as those of gw_ddp_open; the resulting
 /// weights equal, bit for bit, those of |opt| without sharding. A step that fails on one member fails on all, and
 /// changes nothing. If a member is lost while new values are sent, the step succeeds on members that have received all
-/// new values, and their next step fails; on the other members the step fails with DISCONNECTED and changes nothing.
+/// new values, and their next step fails. On the other members the step fails with DISCONNECTED and changes nothing.
 /// gw_optimizer_reform continues from this state. gw_optimizer_state_dict, gw_scaler_unscale and gw_scaler_step become
 /// collectives. gw_optimizer_state_dict returns the whole state, which can be loaded into an optimizer that is not
 /// sharded, or is sharded in another way.
@@ -126,7 +126,7 @@ typedef struct gw_optimizer_reformed {
 ///     }
 ///
 /// Among the members that have made the most steps, the member of the lowest rank sends its parameters, rates and
-/// counts to all members; a member that was in the middle of that last step completes the step. Afterwards
+/// counts to all members. A member that was in the middle of that last step completes the step. Afterwards
 /// gw_optimizer_steps is the same on all members; a step counter of the program may differ between members. Parameters
 /// are assigned to members again by the same rule, and their state is sent to the members that now have them. State
 /// that no member has is read from .saved, or else initialised as before the first step; the log reports such an

@@ -57,7 +57,7 @@ GW_API gw_value gw_to_here_value(gw_scope *s, gw_rref *ref);
 /// Returns: a future of the value; the value has been requested when the function returns.
 GW_API gw_future *gw_to_here_async(gw_scope *s, gw_rref *ref);
 
-/// Makes an argument that passes the value that |ref| names, instead of the reference: when the value exists, the owner
+/// Makes an argument that passes the value that |ref| names, instead of the reference. When the value exists, the owner
 /// sends it directly to the callee, which then starts. |ref| may be released as soon as the call has been made. In
 /// calls of operators ("gw.add") a reference is passed as its value even without gw_by_value.
 ///

@@ -9,9 +9,9 @@
 //
 // |to| is the name of a worker, its rank, a gw_worker, or a reference to an object; for a reference, |function| is a
 // method of the object. Arguments are C values, tensors, lists, maps, references and futures. A future may be an
-// argument before it has resolved: the worker that computes the value of the future sends the value to the callee,
-// which starts when the value has arrived. A call to this worker itself also copies arguments and results. A tensor
-// that needs a gradient keeps its history across a call (gradwire/dist.h).
+// argument before it has resolved: the worker that computes the value of the future sends it to the callee. The callee
+// starts when the value has arrived. A call to this worker itself also copies arguments and results. A tensor that
+// needs a gradient keeps its history across a call (gradwire/dist.h).
 //
 // Every operator is callable as "gw.<name>" with the arguments of its C function in the same order. A shape or several
 // dims are one argument, a list of ints; dim and keepdim of a reduction are the last arguments: "gw.sum"(x),
@@ -413,7 +413,7 @@ GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const ch
 // Each of |workers| calls an RPC collective with the same list of workers, in any order, itself included. A worker
 // enters the RPC collectives of the same workers one after the other. If a worker is lost, cancels, enters another kind
 // of RPC collective, or does not arrive before the deadline of another worker, the calls of all |workers| fail with the
-// name of that worker, including calls that are made later; the next RPC collective of these workers works again. After
+// name of that worker, including calls that are made later. The next RPC collective of these workers works again. After
 // a deadline, a call takes at most a second more to learn which workers are missing. After a worker has called
 // gw_rpc_shutdown or gw_rpc_leave, it can enter RPC collectives only in functions that other workers call (else
 // WRONG_STATE). When no such call can arrive any more, the waits of the other workers for this worker fail with
