@@ -182,7 +182,7 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 ///
 /// If no member has left, |group| may also be the present group of |ddp|: the call then repairs replicas after one
 /// member has left out a pass. The n-th passes of all members are reduced together, so a member that is behind stays
-/// behind: passes then fail with TIMEOUT and "w1 is at pass 6, 2 behind". Without a deadline, gradients of different
+/// behind. Passes then fail with TIMEOUT and "w1 is at pass 6, 2 behind". Without a deadline, gradients of different
 /// steps are averaged. To repair the replicas, all members call gw_group_agree, then gw_ddp_reform. By default
 /// `gradwire run` ends all workers when the first worker fails.
 ///

@@ -466,11 +466,11 @@ typedef struct gw_rpc_stats {
 /// Returns the counts of this worker; all 0 without a job.
 GW_API gw_rpc_stats gw_rpc_get_stats(gw_scope *s);
 
-/// Describes for people by which transport worker |to| is reached, and why no faster transport is used: "shm; large
-/// tensors: lent, or pulled where the program has them", "tcp, encrypted; large tensors: sent: ...; not shm: ...: on
-/// another host". "lent": the receiver maps the sender's memory; "pulled": the receiver copies from the sender's
-/// memory; "sent": the tensors are sent in messages. The choice between these is made when the first large tensor is
-/// sent.
+/// Describes for people by which transport worker |to| is reached, and why no faster transport is used. Examples are
+/// "shm; large tensors: lent, or pulled where the program has them", and
+/// "tcp, encrypted; large tensors: sent: ...; not shm: ...: on another host". "lent": the receiver maps the sender's
+/// memory; "pulled": the receiver copies from the sender's memory; "sent": the tensors are sent in messages. The choice
+/// between these is made when the first large tensor is sent.
 ///
 /// Returns: text that lives as long as |s|.
 /// Errors: NOT_FOUND for an unknown worker.
