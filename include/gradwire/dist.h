@@ -1,7 +1,7 @@
 // Backward across workers.
 //
 // The tensors of a call, a reply or a fetched value keep their history, on every worker: gw_backward walks back through
-// the graphs of all of them. The program neither opens nor passes on any object for it.
+// the graphs of all of them. The program needs no context object for this.
 //
 //     gw_scope  *s    = gw_scope_open(root);
 //     gw_tensor *y    = gw_tensor_of(s, gw_rpc_sync(s, "ps", "layer", x));      // the layer's weight lives on ps

@@ -46,7 +46,8 @@ typedef struct gw_join_iteration {
     /// Counted from 1; at the end of the join, that of the last iteration, or 0 if there was none.
     int64_t number;
     int members,
-        /// How many members there are, and how many have inputs; at the end as in the last iteration.
+        /// How many members there are, and how many have inputs; at the end of the join, the values of the last
+        /// iteration.
         active;
     int last;           ///< the highest active rank
     bool synchronised;  ///< the iteration has a pass that members reduce

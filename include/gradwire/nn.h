@@ -793,13 +793,13 @@ typedef struct gw_categorical {
     gw_tensor *logits;  ///< the logarithms of the probabilities
 } gw_categorical;
 
-/// Makes a distribution of probabilities.
+/// Makes categorical distributions with the given probabilities.
 ///
 /// probs: ... C, not negative, not all 0.
 /// Returns: the distribution.
 /// Source: torch.distributions.Categorical.
 GW_API gw_categorical gw_categorical_from_probs(gw_scope *s, gw_tensor *probs);
-/// Makes a distribution of unnormalised logarithms of probabilities.
+/// Makes categorical distributions with the given unnormalised logarithms of probabilities.
 ///
 /// logits: ... C.
 /// Returns: the distribution.
@@ -830,7 +830,7 @@ typedef struct gw_normal {
     gw_tensor *loc, *scale;  ///< means and standard deviations
 } gw_normal;
 
-/// Makes a distribution of means and standard deviations, which broadcast.
+/// Makes normal distributions with the given means and standard deviations, which broadcast.
 ///
 /// Returns: the distribution.
 /// Errors: INVALID unless |loc| and |scale| are floating and every |scale| is above 0.

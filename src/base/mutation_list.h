@@ -1,4 +1,4 @@
-// The mutations. Included with MUTATION(name) defined; undefines it.
+// The mutations. This file is included with MUTATION(name) defined, and undefines it.
 
 // clang-format off
 // membership and sessions

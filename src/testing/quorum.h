@@ -11,7 +11,8 @@
 //     quorum_close(&q);
 //
 // Between two nodes messages arrive in order and once, or wait while the link is cut, as with
-// sessions. A lost node receives a refusal; a sender to a node that has ended receives its end.
+// sessions. When a node is lost, it receives a refusal; when a node has ended, nodes that send to it are notified of
+// its end.
 //
 // Ownership: the quorum owns its machines. Threads: one.
 #ifndef TESTING_QUORUM_H

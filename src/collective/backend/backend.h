@@ -6,7 +6,7 @@
 // has (backend_run.c). The sessions carry everything else by plans: values, lists, sparse tensors, and collectives with
 // a key unless the backend takes keys.
 //
-// All members start the same calls, also when an abort has ended the collective meanwhile (backend_turn.c). |abort| is
+// All members start the same calls, even if an abort has ended the collective meanwhile (backend_turn.c). |abort| is
 // for a group that is broken: after |abort| nothing is started.
 //
 // The table fits MPI, NCCL and UCC: a communicator from a list of ranks, calls that end later, abort. Channels are

@@ -1,5 +1,5 @@
-// Products of matrices for one type of number. Included once for each, with ELEMENT, VECTOR (64
-// bytes of them) and NAMED(name) defined; undefines them.
+// Products of matrices for one type of number. This file is included once for each type, with ELEMENT, VECTOR (64 bytes
+// of them) and NAMED(name) defined; it undefines these macros.
 
 enum {
     NAMED(strip_width) = 2 * sizeof(VECTOR) / sizeof(ELEMENT),

@@ -1,5 +1,5 @@
-// The loops over numbers of type T, included once for each. Flags are constants of an inlined loop
-// where its work depends on them, so that each case is a loop of its own.
+// The loops over numbers of type T; this file is included once for each type. Where the work of a loop depends on a
+// flag, the flag is a constant of the inlined loop, so that each case is a separate loop.
 
 // ---- SGD ----------------------------------------------------------------------------------------
 static void NAME(sgd)(const void *options, const update *u) {
