@@ -24,8 +24,8 @@
 // makes an extra call: the later calls of that member are combined with calls of other steps. The collective fails with
 // MISMATCH only if the calls differ in an attribute that must agree. Such a MISMATCH does not change which calls belong
 // together. Stalls: a TIMEOUT names the members that did not arrive and states what their programs do, also if members
-// of several groups wait for each other. Every 10 s of waiting, the log reports the same. gw_group_history lists the
-// last collectives.
+// of several groups wait for each other. After every 10 s of waiting, the log reports this, too. gw_group_history lists
+// the last collectives.
 //
 // Results are new tensors: a collective that fails changes nothing. The order in which a sum is added depends on the
 // number of members alone: the same inputs give the same bits on every member, at every size, over every transport. f16

@@ -43,7 +43,7 @@ typedef struct gw_join gw_join;
 
 /// An iteration of a join; the same values on all members.
 typedef struct gw_join_iteration {
-    /// Counted from 1; at the end of the join, that of the last iteration, or 0 if there was none.
+    /// Counted from 1; at the end of the join, the number of the last iteration, or 0 if there was none.
     int64_t number;
     int members,
         /// How many members there are, and how many have inputs; at the end of the join, the values of the last

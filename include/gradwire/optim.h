@@ -536,7 +536,8 @@ typedef struct GW_BY_NAME gw_one_cycle_lr_options {
     double div_factor GW_DEFAULT(25);  ///< the first rate is |max_lr| / |div_factor|
     /// The last rate is the first rate / |final_div_factor|.
     double final_div_factor GW_DEFAULT(1e4);
-    bool three_phase GW_DEFAULT(false);  ///< the rate falls as fast as it rose, then to almost 0
+    /// After it has risen, the rate falls as fast as it rose, and then falls to almost 0.
+    bool three_phase GW_DEFAULT(false);
 } gw_one_cycle_lr_options;
 
 /// Raises the rate to .max_lr and lowers it to almost 0, in .total_steps steps. The momentum of gw_sgd and gw_rmsprop,
