@@ -16,7 +16,7 @@
 // without instructions for f16 and bf16, mixed precision saves memory, not time.
 //
 // Ownership: a scaler belongs to the scope that made it.
-// Threads: as the scope.
+// Threads: the same as for the scope.
 #ifndef GRADWIRE_AMP_H
 #define GRADWIRE_AMP_H
 

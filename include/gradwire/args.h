@@ -7,7 +7,7 @@
 //
 // Errors, of all accessors: INVALID, naming the body and the argument, if the argument is missing or of another kind.
 // Ownership: arguments are borrowed until the body returns.
-// Threads: as the body's scope.
+// Threads: the same as for the scope of the body.
 #ifndef GRADWIRE_ARGS_H
 #define GRADWIRE_ARGS_H
 

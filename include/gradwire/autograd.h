@@ -18,7 +18,7 @@
 // gradwire/dist.h.
 //
 // Ownership: a graph lives as long as a tensor made through it. Gradients belong to the scope given to gw_backward.
-// Threads: as the scope. A graph is walked by one thread at a time, unless every pass retains it.
+// Threads: the same as for the scope. A graph is walked by one thread at a time, unless every pass retains it.
 #ifndef GRADWIRE_AUTOGRAD_H
 #define GRADWIRE_AUTOGRAD_H
 

@@ -18,7 +18,7 @@
 // checksums, is loaded as a map of tensors by name.
 //
 // Ownership: loaded values belong to the scope.
-// Threads: as the scope.
+// Threads: the same as for the scope.
 #ifndef GRADWIRE_CHECKPOINT_H
 #define GRADWIRE_CHECKPOINT_H
 

@@ -55,7 +55,7 @@
 // block, so inline functions may call it.
 // Ownership: results belong to the scope of the call, or to the scope that waits for the future. Arguments may be
 // written as soon as the call has returned.
-// Threads: as groups.
+// Threads: the same as for groups.
 #ifndef GRADWIRE_COLLECTIVE_H
 #define GRADWIRE_COLLECTIVE_H
 
@@ -343,8 +343,8 @@ GW_API GW_TYPE_OF(gw_monitored_barrier_async) gw_monitored_barrier_async_with;
 // The functions below run one operation on |count| tensors. |count|, shapes and dtypes are the same on all members;
 // otherwise the call fails with MISMATCH, also if some members give no tensors. The operation is one collective. If the
 // tensors are reduced or need a gradient, it is one collective for each dtype. The options .sizes and .into are
-// INVALID. Memory: the tensors of a dtype are copied into one tensor, and so are their results. While a call runs, a
-// member needs up to about three times the memory of |xs| and the results together.
+// INVALID. Memory: the tensors of a dtype are copied into one tensor, and their results are copied out of one tensor.
+// While a call runs, a member needs up to about three times the memory of |xs| and the results together.
 
 /// Combines each of |xs| as gw_all_reduce does.
 ///

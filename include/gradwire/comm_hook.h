@@ -134,8 +134,8 @@ GW_API gw_future *gw_hook_quantize_channel(gw_scope *s, gw_bucket *b, void *opti
 typedef struct gw_local_sgd {
     int64_t start;  ///< passes
     int64_t done;   ///< passes that an earlier job has made
-    gw_group
-        *near;  ///< members of the replicas' group, this one among them; NULL: nothing is exchanged
+    /// Some members of the replicas' group, including this one; NULL: nothing is exchanged.
+    gw_group *near;
 } gw_local_sgd;
 
 /// Averages over all members in the first |start| passes, and afterwards only over |near|, or not at all: a

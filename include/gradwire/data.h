@@ -41,7 +41,7 @@
 // Errors, of all of them: INVALID for arguments out of range; NO_MEMORY.
 // Ownership: datasets, samplers and loaders belong to the scope that made them; a loader holds a count on its dataset, a
 // dataset on its tensors.
-// Threads: as the scope. With .num_workers a dataset's function runs on several threads at once.
+// Threads: the same as for the scope. With .num_workers a dataset's function runs on several threads at once.
 #ifndef GRADWIRE_DATA_H
 #define GRADWIRE_DATA_H
 

@@ -33,7 +33,7 @@
 // Errors, of all of them: INVALID for arguments; the errors of collectives (gradwire/collective.h).
 // Ownership: a gw_ddp belongs to the scope that it was opened in, and holds a count on the model. Closing a gw_ddp does
 // not affect the other members.
-// Threads: as the model. Passes of several scopes are reduced one after the other.
+// Threads: the same as for the model. Passes of several scopes are reduced one after the other.
 #ifndef GRADWIRE_DDP_H
 #define GRADWIRE_DDP_H
 

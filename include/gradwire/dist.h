@@ -22,7 +22,7 @@
 //
 // Ownership: a sender keeps the graph of sent tensors until the receiver has released them, or a pass without
 // .retain_graph has used it.
-// Threads: as the scope.
+// Threads: the same as for the scope.
 #ifndef GRADWIRE_DIST_H
 #define GRADWIRE_DIST_H
 

@@ -26,7 +26,7 @@
 // shadow it; then the next iteration follows. If a member fails outside an iteration, closes its join in a scope that
 // has failed, or is lost, the join ends on all members with the error of that member.
 // Ownership: a join belongs to the scope that it was opened in, and holds counts on its joinables.
-// Threads: as the model. A join has one iteration under way at a time.
+// Threads: the same as for the model. A join has one iteration under way at a time.
 // Source: torch.distributed.algorithms.Join.
 #ifndef GRADWIRE_JOIN_H
 #define GRADWIRE_JOIN_H

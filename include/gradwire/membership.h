@@ -22,7 +22,7 @@
 // Errors, of all of them: WRONG_STATE without a job and after shutdown; FENCED if the other workers continue without
 // this one.
 // Ownership: a watch belongs to its scope, and closes with it. Names in events live as long as the agent.
-// Threads: as the scope.
+// Threads: the same as for the scope.
 #ifndef GRADWIRE_MEMBERSHIP_H
 #define GRADWIRE_MEMBERSHIP_H
 

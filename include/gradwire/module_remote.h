@@ -41,8 +41,8 @@
 // decoder.forward: gw.linear: ...". If making a module fails, the first use of the module reports the error.
 // Ownership: a module belongs to the scope that made it; the object on the other worker lives as long as any reference
 // to it.
-// Threads: as the scope, one call at a time. Several workers may use the object; the object runs their calls one at a
-// time.
+// Threads: the same as for the scope, one call at a time. Several workers may use the object; the object runs their
+// calls one at a time.
 #ifndef GRADWIRE_MODULE_REMOTE_H
 #define GRADWIRE_MODULE_REMOTE_H
 

@@ -39,7 +39,7 @@
 // another scope; for a call of a module, the errors of its operators, with the names of the modules in the text;
 // NO_MEMORY.
 // Ownership: a module belongs to the scope that made it, and holds a count on its parts.
-// Threads: as the scope; one call at a time.
+// Threads: the same as for the scope; one call at a time.
 #ifndef GRADWIRE_NN_H
 #define GRADWIRE_NN_H
 

@@ -15,7 +15,7 @@
 // Errors, of all of them: INVALID with the operator, the operands and the rule: "gw.matmul: 6x5 times 4x8: the 5
 // columns of a must be the 4 rows of b"; NO_MEMORY.
 // Ownership: results belong to |s|. Views share the storage of their operand.
-// Threads: as the scope.
+// Threads: the same as for the scope.
 #ifndef GRADWIRE_OPS_H
 #define GRADWIRE_OPS_H
 

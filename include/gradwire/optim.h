@@ -44,7 +44,7 @@
 // in another scope; NO_MEMORY; with parameters of other workers the errors of calls (gradwire/rpc.h).
 // Ownership: optimizers and schedulers belong to the scope that made them; an optimizer holds a count on its
 // parameters, and a scheduler holds a count on its optimizer.
-// Threads: as the scope; one step at a time.
+// Threads: the same as for the scope; one step at a time.
 #ifndef GRADWIRE_OPTIM_H
 #define GRADWIRE_OPTIM_H
 

@@ -14,7 +14,7 @@
 //
 // Errors, of all of them: INVALID for arguments; the errors of collectives (gradwire/collective.h).
 // Ownership: a sharded optimizer holds a count on its group.
-// Threads: as collectives.
+// Threads: the same as for collectives.
 #ifndef GRADWIRE_PARALLEL_H
 #define GRADWIRE_PARALLEL_H
 

@@ -31,8 +31,8 @@
 // Ownership: a process belongs to the scope that started it. When that scope, or the root, closes, the library kills
 // the process if it has not ended: wait for gw_process_ended first, also after gw_rpc_shutdown. The process is also
 // killed when this program ends. The futures of a process live as long as its handle.
-// Threads: as the scope. A thread of the library waits for the end of each process; if the program itself calls
-// wait(NULL) or waitpid(-1), the library may miss the exit code.
+// Threads: the same as for the scope. A thread of the library waits for the end of each process; if the program itself
+// calls wait(NULL) or waitpid(-1), the library may miss the exit code.
 #ifndef GRADWIRE_PROCESS_H
 #define GRADWIRE_PROCESS_H
 

@@ -25,7 +25,7 @@
 // owner releases the holder's references. Cycles of references over several workers are not collected: they stay until
 // shutdown; shutdown logs them.
 // Ownership: a reference belongs to the scope that made it; closing the scope releases it.
-// Threads: as its scope.
+// Threads: the same as for its scope.
 #ifndef GRADWIRE_REF_H
 #define GRADWIRE_REF_H
 

@@ -38,8 +38,8 @@
 // returns. The program may write to them afterwards: the callee gets the old values. The same holds for results: the
 // caller gets the old values of a result, for example of the parameters of a module, that is written after the body has
 // returned.
-// Threads: as the scope; any number of threads, each with its own scope, may use one agent. A thread that draws random
-// numbers calls gw_seed on its scope, which gives the scope its own generator.
+// Threads: the same as for the scope; any number of threads, each with its own scope, may use one agent. A thread that
+// draws random numbers calls gw_seed on its scope, which gives the scope its own generator.
 #ifndef GRADWIRE_RPC_H
 #define GRADWIRE_RPC_H
 

@@ -93,7 +93,7 @@ typedef enum gw_loss {
 
 /// The lost worker that an error reports.
 typedef struct gw_lost_worker {
-    gw_loss how;                 ///< GW_LOSS_NONE: no loss is reported, and the rest is 0
+    gw_loss how;                 ///< GW_LOSS_NONE: the error reports no loss
     int rank;                    ///< in the job
     uint64_t incarnation;        ///< as in gw_worker
     char name[GW_NAME_MAX + 1];  ///< the worker's name

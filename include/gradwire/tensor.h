@@ -13,7 +13,7 @@
 //
 // Errors, of all of them: INVALID for a dtype, size or argument out of range; NO_MEMORY.
 // Ownership: a tensor belongs to the scope that made it; gw_keep gives another scope a count on it.
-// Threads: as its scope. Two tensors that share a storage are used by one thread at a time.
+// Threads: the same as for its scope. Two tensors that share a storage are used by one thread at a time.
 #ifndef GRADWIRE_TENSOR_H
 #define GRADWIRE_TENSOR_H
 
@@ -211,7 +211,7 @@ GW_API gw_device gw_device_of(const gw_tensor *x);
 GW_API gw_layout gw_layout_of(const gw_tensor *x);
 /// Returns the number of dimensions of |x|.
 GW_API int gw_dims(const gw_tensor *x);
-/// Returns the size of dimension |dim|; a negative one counts from the end. 0 when out of range.
+/// Returns the size of dimension |dim|; a negative |dim| counts from the end. 0 when out of range.
 GW_API int64_t gw_size(const gw_tensor *x, int dim);
 /// Returns the stride of dimension |dim| in elements; 0 when out of range or sparse by rows.
 GW_API int64_t gw_stride(const gw_tensor *x, int dim);

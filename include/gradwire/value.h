@@ -14,7 +14,7 @@
 // NO_MEMORY.
 // Ownership: a value is small and copied freely; the object that a value points to belongs to the scope that made the
 // object.
-// Threads: as the scope that made it.
+// Threads: the same as for the scope that made it.
 #ifndef GRADWIRE_VALUE_H
 #define GRADWIRE_VALUE_H
 

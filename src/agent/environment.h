@@ -1,8 +1,8 @@
 // The environment variables that launchers set for the processes that they start.
 //
 // Each row of the table stands for a launcher. The first row whose variables are set determines rank and world size.
-// The address of rank 0 is that of the first row that has one, among rows with the same rank and world size: one launch
-// may match two rows (Slurm, PMI).
+// Among rows with the same rank and world size, the first row that has an address determines the address of rank 0: one
+// launch may match two rows (Slurm, PMI).
 //
 // | launcher | rank, world size | local rank, and of how many | mark of the job | where rank 0 is |
 // |---|---|---|---|---|

@@ -8,8 +8,8 @@
 //
 // Ownership: peers_send takes one count of each message given to it, also on failure; the caller gets one count of each
 // received message. Threads: everything with the env's loop lock held. |received| and |lost| are called inside turns of
-// streams and timers, never from inside the functions below (but for peers_lose); they may call all of these but
-// peers_close.
+// streams and timers, never from inside the functions below (except peers_lose); they may call all of these functions
+// except peers_close.
 #ifndef SESSION_PEERS_H
 #define SESSION_PEERS_H
 

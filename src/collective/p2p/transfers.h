@@ -4,7 +4,7 @@
 // given up keeps its place, as an ended transfer, and the transfer that is matched with it fails. A receive from any
 // member has no place among the receives of one sender: it takes no message if it ends early.
 //
-// Ownership: a transfer that waits is the service's. Threads: with the loop lock, but for opening and freeing the
+// Ownership: a transfer that waits is the service's. Threads: with the loop lock, except for opening and freeing the
 // state.
 #ifndef COLLECTIVE_P2P_TRANSFERS_H
 #define COLLECTIVE_P2P_TRANSFERS_H

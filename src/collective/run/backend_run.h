@@ -4,8 +4,8 @@
 // it continues in the backend on all of them: a member that has begun the collective cannot stop, and the next call
 // would be matched with the unfinished one. Such a run is *detached*: its result is dropped.
 //
-// Ownership: the run's, and each call under way holds a count; a group counts its detached runs. Threads: as runs;
-// see collective/run/run.h.
+// Ownership: the run owns this state, and each call under way holds a count; a group counts its detached runs. Threads:
+// as runs; see collective/run/run.h.
 #ifndef COLLECTIVE_RUN_BACKEND_RUN_H
 #define COLLECTIVE_RUN_BACKEND_RUN_H
 

@@ -2,7 +2,7 @@
 // owners of its parameters. docs/protocol/training.md is the specification.
 //
 // Ownership: the optimizer has its remote part, which holds a reference to an object of class
-// gw.optimizer on each owner. Threads: as the optimizer.
+// gw.optimizer on each owner. Threads: the same as for the optimizer.
 #ifndef DISTRIBUTED_OPTIM_OPTIMIZER_H
 #define DISTRIBUTED_OPTIM_OPTIMIZER_H
 

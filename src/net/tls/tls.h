@@ -5,7 +5,7 @@
 // end has proved that it has the key and is the expected worker. tls.c has what all streams of a worker share,
 // tls_stream.c the streams and tls_state.c their states.
 //
-// Ownership: as of all streams; tls_close ends those that are left. Threads: with the loop lock held.
+// Ownership: the same as for all streams; tls_close ends the streams that are left. Threads: with the loop lock held.
 #ifndef NET_TLS_TLS_H
 #define NET_TLS_TLS_H
 

@@ -9,7 +9,7 @@
 //     do status = transport_connect(routes_at(&r), ...);
 //     while (status && routes_failed(&r, &error, true));   // else: error_kept(r.why)
 //
-// Ownership: of its texts. Threads: plain values.
+// Ownership: the routes own their texts. Threads: plain values.
 #ifndef NET_TRANSPORT_ROUTES_H
 #define NET_TRANSPORT_ROUTES_H
 
