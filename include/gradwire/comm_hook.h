@@ -138,8 +138,9 @@ typedef struct gw_local_sgd {
     gw_group *near;
 } gw_local_sgd;
 
-/// Averages over all members in the first |start| passes, and afterwards only over |near|, or not at all: a
-/// gw_comm_hook. From then on, a gw_averager (gradwire/parallel.h) whose |warmup| is |start| averages the weights.
+/// A gw_comm_hook that averages over all members in the first |start| passes. In later passes it averages only over
+/// |near|, or exchanges nothing if |near| is NULL. After |start| passes, a gw_averager (gradwire/parallel.h) whose
+/// |warmup| is |start| averages the weights.
 /// Returns: a future of the mean.
 /// Errors: of collectives.
 /// Source: post_localSGD_hook; Lin et al. 2018.

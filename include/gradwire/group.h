@@ -236,7 +236,8 @@ GW_API GW_TYPE_OF(gw_group_join) gw_group_join_with;
 /// received more.
 GW_API int gw_group_pending(const gw_group *group);
 
-/// Returns how often the group was re-formed until it was |group|.
+/// Returns the generation of |group|: how often the group had been re-formed when |group| was opened; 0 for a group
+/// that was never re-formed.
 GW_API int gw_group_generation(const gw_group *group);
 
 #ifdef __cplusplus

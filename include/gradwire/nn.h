@@ -282,8 +282,8 @@ typedef struct GW_BY_NAME gw_nn_attention_options {
     bool bias GW_DEFAULT(true);
     bool batch_first GW_DEFAULT(false);  ///< N T E in place of T N E
     int64_t kdim GW_DEFAULT(GW_NOT_GIVEN), vdim GW_DEFAULT(GW_NOT_GIVEN);  ///< not given: E
-    /// Adds a key and a value at the end: with .add_bias_kv learnt ones (bias_k and bias_v), with .add_zero_attn zeros;
-    /// with both options the zeros are last. Masks do not hide the added keys.
+    /// With .add_bias_kv a learnt key and value (bias_k and bias_v) are added at the end; with .add_zero_attn a key and
+    /// a value of zeros are added, after the learnt key and value. Masks do not hide the added keys.
     bool add_bias_kv GW_DEFAULT(false), add_zero_attn GW_DEFAULT(false);
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_attention_options;

@@ -58,8 +58,8 @@ extern "C" {
 typedef struct gw_optimizer gw_optimizer;
 
 // ---- Rules --------------------------------------------------------------------------------------
-// .lr is the learning rate; with .maximize a step ascends the gradient. A constructor fails with INVALID for |params|
-// that its entry does not allow.
+// .lr is the learning rate; with .maximize a step ascends the gradient. A constructor fails with INVALID if |params|
+// contains a parameter that the description of |params| does not allow.
 
 /// Options of gw_sgd.
 typedef struct GW_BY_NAME gw_sgd_options {

@@ -190,8 +190,8 @@ GW_API gw_tensor *gw_arange(gw_scope *s, gw_dtype dtype, double start, double en
 
 /// Makes a view of the caller's memory, contiguous, without a copy.
 ///
-/// bytes: the library does not notice when the caller writes to these bytes: a message or a backward pass that needs
-/// the old values may then get the new values.
+/// bytes: the memory of the view. If the caller writes to these bytes, a message or a backward pass that needs the old
+/// values may get the new values, without an error.
 /// deleter: the library calls it once with |context|, on any thread that holds no lock of the library, when no tensor,
 /// graph or message needs the bytes; also if gw_from_blob fails. NULL: the library calls nothing.
 /// Returns: a tensor of |shape|.

@@ -1,6 +1,5 @@
 // A quorum: membership machines over a network of their own, in virtual time, without threads,
-// streams or sessions. For walks through many seeds, and for bounds that are to hold to the
-// millisecond.
+// streams or sessions. Tests use it for walks through many seeds, and for bounds that must hold to the millisecond.
 //
 //     quorum q;
 //     quorum_open(&q, seed, 5, 0);

@@ -1,5 +1,5 @@
-// Shared by the files of this room: sharded optimizers, as the remote part of an optimizer whose parameters are all on
-// this worker, but not their state.
+// What the files of this room share. A sharded optimizer uses the remote part of an optimizer: all parameters are on
+// this worker, but their state is divided among the members.
 #ifndef PARALLEL_SHARD_SHARD_H
 #define PARALLEL_SHARD_SHARD_H
 
