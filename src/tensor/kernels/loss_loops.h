@@ -1,4 +1,4 @@
-// The loops that compute losses element by element, and masks over losses, for one type of number. This file is
+// The loops that compute losses element by element, and apply masks to numbers, for one type of number. This file is
 // included once for each type, with ELEMENT and NAMED(name) defined; it undefines these macros.
 
 // The loss of each number, with x, t and beta in the statements that set |loss|.
