@@ -530,8 +530,8 @@ typedef struct GW_BY_NAME gw_one_cycle_lr_options {
     int64_t total_steps GW_DEFAULT(0);  ///< required, at least 1
     double pct_start GW_DEFAULT(0.3);   ///< the fraction of the steps in which the rate rises
     bool linear GW_DEFAULT(false);      ///< true: the rate changes linearly; false: along a cosine
-    bool cycle_momentum GW_DEFAULT(
-        true);  ///< momentum, or beta1, falls while the rate rises, and rises while it falls
+    /// The momentum (for Adam: beta1) falls while the rate rises, and rises while the rate falls.
+    bool cycle_momentum GW_DEFAULT(true);
     double base_momentum GW_DEFAULT(0.85), max_momentum GW_DEFAULT(0.95);
     double div_factor GW_DEFAULT(25);  ///< the first rate is |max_lr| / |div_factor|
     /// The last rate is the first rate / |final_div_factor|.

@@ -11,9 +11,9 @@
 // hook of another pass. The gradients that a pass inside a hook leaves in the scope of the outer pass must be present
 // when the gate gets gradients: so a pass with hooks holds its gradients until all other nodes have run.
 //
-// A gate may need its answers apart from the gradients that this worker's passes leave, such as the mean of gradients
-// that one worker keeps. Then later passes of that scope add their answers, and passes in that scope in which the gate
-// takes no part fail.
+// A gate may need its answers to stay separate from the gradients that passes of this worker alone leave, for example
+// if the answer is a mean of gradients that only one worker keeps. Then later passes of that scope add their answers,
+// and passes in that scope in which the gate takes no part fail.
 //
 // Ownership: the gate holds its leaves, and is a handle, which a pass and a scope retain. Threads:
 // a leaf's gate changes while no pass runs; the functions of a class are called without the loop

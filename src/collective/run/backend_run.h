@@ -1,4 +1,4 @@
-// A collective whose values a backend carries: the steps of the run after all members have entered, and its turn.
+// A run whose values a backend moves: its steps after all members have entered, and its turn.
 //
 // An abort, or the end of the group, ends the collective for the program. If all members have entered the collective,
 // it continues in the backend on all of them: a member that has begun the collective cannot stop, and the next call
