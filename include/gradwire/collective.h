@@ -22,10 +22,10 @@
 // scopes differently and skip calls after a failure, the library cannot detect which calls they skipped, and may
 // combine calls of different steps with status OK. The same holds without any failure if a member leaves out a call or
 // makes an extra call: the later calls of that member are combined with calls of other steps. The collective fails with
-// MISMATCH only if the calls differ in an attribute that must agree. Such a MISMATCH does not change which calls belong
-// together. Stalls: a TIMEOUT names the members that did not arrive and states what their programs do, also if members
-// of several groups wait for each other. After every 10 s of waiting, the log reports this, too. gw_group_history lists
-// the last collectives.
+// MISMATCH only if the calls differ in an attribute that must agree. A MISMATCH of this kind does not change which
+// calls belong together. Stalls: a TIMEOUT names the members that did not arrive and states what their programs do,
+// also if members of several groups wait for each other. After every 10 s of waiting, the log reports this, too.
+// gw_group_history lists the last collectives.
 //
 // Results are new tensors: a collective that fails changes nothing. The order in which a sum is added depends on the
 // number of members alone: the same inputs give the same bits on every member, at every size, over every transport. f16
@@ -469,8 +469,8 @@ gw_reduce_scatter_coalesced_async(gw_scope *s, gw_group *group, gw_tensor *const
 GW_API GW_TYPE_OF(gw_reduce_scatter_coalesced_async) gw_reduce_scatter_coalesced_async_with;
 
 // ---- Values -------------------------------------------------------------------------------------
-// These collectives take values of all kinds that a call can have as arguments. As in calls, a reference in a value
-// keeps the object that it names alive. No gradient flows through tensors in a value.
+// Collectives of values (gw_value) take values of all kinds that a call can have as arguments. As in calls, a reference
+// in a value keeps the object that it names alive. No gradient flows through tensors in a value.
 
 /// Gathers |x| of all members.
 ///
@@ -562,10 +562,10 @@ GW_API GW_TYPE_OF(gw_scatter_value_from_async) gw_scatter_value_from_async_with;
 // another member belongs to the n-th gw_recv of that other member for this sender and tag. A call that is refused, is
 // made in a scope that has failed, misses its deadline or is cancelled is counted, and the matching call of the other
 // member fails, too. So a message that a late gw_recv has missed is not received by another gw_recv. If a gw_batch is
-// refused, all its messages are refused. These calls are not counted: calls with a rank out of range or without a
-// group, sends that end before all bytes of a large tensor have arrived, and calls that fail for lack of memory. The
-// next call takes their number. gw_recv_any takes the first message, or failure of a gw_send, that has arrived and that
-// belongs to no earlier gw_recv; if gw_recv_any ends early, it takes no message.
+// refused, all its messages are refused. Three kinds of calls are not counted: calls with a rank out of range or
+// without a group, sends that end before all bytes of a large tensor have arrived, and calls that fail for lack of
+// memory. The next call takes their number. gw_recv_any takes the first message, or failure of a gw_send, that has
+// arrived and that belongs to no earlier gw_recv; if gw_recv_any ends early, it takes no message.
 
 /// Options of messages.
 typedef struct GW_BY_NAME gw_message_options {

@@ -269,7 +269,8 @@ typedef struct gw_ddp_stats {
     /// Synchronised passes, including the parts on this member of passes that other workers began.
     int64_t passes;
     int64_t reduced;  ///< how many of |passes| have received all their means
-    /// |reduced| and the passes reduced in earlier generations; after gw_ddp_reform the same on all members.
+    /// |reduced|, plus the passes that were reduced in earlier generations; after gw_ddp_reform the same on all
+    /// members.
     int64_t completed;
     bool rebuilt;    ///< the buckets follow the order in which gradients were ready
     bool is_static;  ///< each pass so far has used the same parameters on this member

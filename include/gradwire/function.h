@@ -28,11 +28,11 @@
 // throw an exception, which becomes the error of the body's scope: REMOTE with the text of what(). The exception must
 // not pass through a function of the library, for example in a callback.
 //
-// GW_INLINE bodies run on the thread that receives the call, which may be any thread that waits. Such bodies are short,
-// never block (WOULD_BLOCK), and take no lock that another body holds while it blocks. A GW_INLINE body that takes more
-// than 100 ms delays other calls, and the log names it. GW_POOL bodies run on a thread of the pool and may call, wait
-// and compute. The stack is as large as that of any thread of the program (8 MiB, unless ulimit -s sets another size);
-// a body that overflows its stack ends the worker.
+// GW_INLINE bodies run on the thread that receives the call, which may be any thread that waits. GW_INLINE bodies are
+// short, never block (WOULD_BLOCK), and take no lock that another body holds while it blocks. A GW_INLINE body that
+// takes more than 100 ms delays other calls, and the log names it. GW_POOL bodies run on a thread of the pool and may
+// call, wait and compute. The stack is as large as that of any thread of the program (8 MiB, unless ulimit -s sets
+// another size); a body that overflows its stack ends the worker.
 //
 // Objects have turns: methods of one object run one at a time, in order of arrival; while a method blocks, other
 // methods may run. A method that makes the object's own scope fail, fails; the object can still be used.

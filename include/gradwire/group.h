@@ -184,7 +184,7 @@ typedef struct gw_agreement {
 /// flags: the bits that this member gives.
 /// Returns: the bits that are set in the |flags| of all members, and the missing members.
 /// Errors: TIMEOUT; DISCONNECTED if other members re-form the group instead, because of a loss that this member may not
-/// have noticed yet. These members wait until this member calls gw_group_reform, too.
+/// have noticed yet. Members that re-form the group wait until this member calls gw_group_reform, too.
 /// Source: MPIX_Comm_agree.
 GW_API gw_agreement gw_group_agree(gw_scope *s, gw_group *group, uint64_t flags);
 

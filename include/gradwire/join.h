@@ -12,9 +12,9 @@
 //
 // Replicas wait for each other in each step, so that without a join a member with fewer inputs would block the others.
 // After a member has closed its join, it shadows the collectives of the other members' iterations: it contributes zeros
-// to the means of gradients, and steps its part of a sharded optimizer. Such a member does not take part in other
-// collectives of the program (batch norm over all members, metrics). When no member has inputs left, all replicas get
-// the weights and buffers of a member that was active in the last iteration.
+// to the means of gradients, and steps its part of a sharded optimizer. A member that shadows does not take part in
+// other collectives of the program (batch norm over all members, metrics). When no member has inputs left, all replicas
+// get the weights and buffers of a member that was active in the last iteration.
 //
 // If the first joinable is a gw_ddp, an iteration begins when the program calls the model of that gw_ddp in training,
 // with gradients on; each iteration then runs one small collective in addition. Otherwise an iteration begins when the

@@ -21,7 +21,7 @@
 // a few per cent slower.
 //
 // The log warns of variables with malformed values, such as GW_LOG=loud or GW_LEND=off, and of names similar to those
-// of the library, such as GW_LOGS. It does so when the program opens its first root scope, or when the library first
+// of the library, such as GW_LOGS. The log warns when the program opens its first root scope, or when the library first
 // reads the variable.
 //
 // Threads: both functions are called before gw_rpc_init. A sink is called on any thread, also on several at once.

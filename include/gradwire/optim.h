@@ -24,12 +24,12 @@
 //     gw_list_add(root, params, gw_remote(root, "ps", "make_weight"));   // and one on ps
 //     gw_optimizer *opt = gw_sgd(root, params, .lr = 0.05);
 //
-// Such a step is all or nothing, too. Every owner first computes new values next to the old values; when all owners
-// have done so, they replace the old values. If an owner is lost before the replacement, no parameter has changed; if
-// an owner is lost later, the error names the owners that are a step ahead. The replacement does not end at the
-// deadline of |s|: the step waits for all owners. With .concurrent each owner replaces its values at once, and a step
-// takes one call to each owner instead of two: for several trainers that update the same parameters (HogWild, Recht et
-// al. 2011).
+// A step in which other workers take part is all or nothing, too. Every owner first computes new values next to the old
+// values; when all owners have done so, they replace the old values. If an owner is lost before the replacement, no
+// parameter has changed; if an owner is lost later, the error names the owners that are a step ahead. The replacement
+// does not end at the deadline of |s|: the step waits for all owners. With .concurrent each owner replaces its values
+// at once, and a step takes one call to each owner instead of two: for several trainers that update the same parameters
+// (HogWild, Recht et al. 2011).
 //
 // If a method of an object (or code in gw_local) has returned the reference to a parameter, the owner changes the
 // parameter in the turn of the object. So no method of the object reads the parameter during the change. Other code,
@@ -298,8 +298,8 @@ GW_API int64_t gw_optimizer_steps(const gw_optimizer *opt);
 //
 //     gw_optimizer *opt = gw_optimizer_open(root, "lion", weights, NULL);
 //
-// Such a rule works with parameter groups, schedules, checkpoints, and references. Each owner computes with the rule
-// that it has registered under the name; an owner without such a rule refuses the parameters with INVALID.
+// A program's own rule works with parameter groups, schedules, checkpoints, and references. Each owner computes with
+// the rule that it has registered under the name; an owner without such a rule refuses the parameters with INVALID.
 
 /// The most options and states of a rule.
 enum { GW_RULE_OPTIONS_MAX = 12, GW_RULE_STATES_MAX = 3 };

@@ -26,13 +26,13 @@
 // with REF_LOST if the owner was lost before the call. If no thread waits for the future of a call, the error of the
 // call is not reported. Deadlines: a call ends by the earliest of its own timeout (60 s by default), the deadline of
 // its scope, and the deadline of the call whose function makes it. A function runs at most once; the library never
-// repeats a call. A call whose deadline passes while the call is queued on the callee does not run there. Its outcome
-// is MAY_HAVE_RUN all the same, because the caller cannot distinguish this call from one whose function runs too long.
-// Order: a worker starts the calls of one scope in the order in which they were made; a call whose arguments are not
-// ready does not delay later calls. Blocking: every call, gw_rpc_async included, blocks while 64 MiB of requests are
-// queued for the worker, or while 65,536 calls to the worker have not returned, at most until the deadline. In an
-// inline function such a call does not block, but fails with OVERLOADED at once. In an inline function, gw_rpc_sync and
-// the functions that wait fail with WOULD_BLOCK.
+// repeats a call. A call whose deadline passes while the call is queued on the callee does not run there. The outcome
+// of such a call is MAY_HAVE_RUN all the same, because the caller cannot distinguish this call from a call whose
+// function runs too long. Order: a worker starts the calls of one scope in the order in which they were made; a call
+// whose arguments are not ready does not delay later calls. Blocking: every call, gw_rpc_async included, blocks while
+// 64 MiB of requests are queued for the worker, or while 65,536 calls to the worker have not returned, at most until
+// the deadline. In an inline function such a call does not block, but fails with OVERLOADED at once. In an inline
+// function, gw_rpc_sync and the functions that wait fail with WOULD_BLOCK.
 //
 // Ownership: futures and references belong to the scope that made the call. Arguments are borrowed until the call
 // returns. The program may write to them afterwards: the callee gets the old values. The same holds for results: the

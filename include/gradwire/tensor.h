@@ -260,7 +260,7 @@ GW_API void gw_print(gw_scope *s, const gw_tensor *x);
 // The values of such a tensor never change, even if |indices| or |values| are written later, and no gradient flows
 // through the tensor. gw_add adds two such tensors (the result is sparse), or such a tensor and a dense tensor (the
 // result is dense). gw_mul multiplies such a tensor by a number, and gw_div divides it by a number. Every other
-// operator fails with INVALID. Such a tensor can be sent and printed, and can be a gradient.
+// operator fails with INVALID. A tensor that is sparse by rows can be sent and printed, and can be a gradient.
 
 /// Makes a tensor that is sparse by rows: row indices[n] is values[n]. If an index occurs several times, the row is the
 /// sum of the values of that index.

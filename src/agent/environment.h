@@ -16,9 +16,9 @@
 //   mark, 20000 to 29999.
 // * *Here* is a name in the kernel, derived from the mark, which two jobs cannot share and which needs no removal; with
 //   GW_TRANSPORT=tcp it is 127.0.0.1 and a port.
-// * RANK and WORLD_SIZE must not contradict another row, since it is then unknown which row is intended. They may
-//   contradict it when their launcher runs inside another launcher (GRADWIRE_JOB, TORCHELASTIC_RUN_ID), or when that
-//   other launcher has started one process alone.
+// * RANK and WORLD_SIZE must not contradict another row, since it is then unknown which row is intended. RANK and
+//   WORLD_SIZE may contradict another launcher's row when their launcher runs inside that launcher (GRADWIRE_JOB,
+//   TORCHELASTIC_RUN_ID), or when that launcher has started one process alone.
 // * A world of one needs no MASTER_ADDR: 127.0.0.1, and a port that the kernel chooses.
 // * SLURM_PROCID without SLURM_STEP_ID is set in a batch script, which srun has not started.
 #ifndef AGENT_ENVIRONMENT_H

@@ -2,7 +2,7 @@
 //
 // An abort, or the end of the group, ends the collective for the program. If all members have entered the collective,
 // it continues in the backend on all of them: a member that has begun the collective cannot stop, and the next call
-// would be matched with the unfinished one. Such a run is *detached*: its result is dropped.
+// would be matched with the unfinished one. A run that continues after an abort is *detached*: its result is dropped.
 //
 // Ownership: the run owns this state, and each call under way holds a count; a group counts its detached runs. Threads:
 // as runs; see collective/run/run.h.

@@ -6,7 +6,7 @@ LANES_INLINE bool NAMED(is_better)(ELEMENT x, ELEMENT best, bool largest) {
     return (largest ? x > best : x < best) | !!UNORDERED(x);
 }
 
-// The largest of |n| > 0 numbers, or the smallest; NaN if there is one.
+// The largest of |n| > 0 numbers, or the smallest; NaN if one of them is NaN.
 LANES_INLINE ELEMENT NAMED(extreme)(const ELEMENT *x, int64_t n, bool largest) {
     enum { WIDTH = sizeof(VECTOR) / sizeof(ELEMENT) };
     ELEMENT best = x[0];

@@ -4,8 +4,8 @@
 //
 // Running a row: op_run checks that the scope has no error, that the arguments fit |params| and that they are on one
 // device, and casts them if the scope has autocast. Then op_run calls |infer| (which checks shapes and dtypes and makes
-// the outputs), and |compute| or the device's kernel of the row (which fills them; NULL for views). Then it passes the
-// call to the tape of the tensor arguments if one of them needs a gradient.
+// the outputs), and |compute| or the device's kernel of the row (which fills them; NULL for views). Then op_run passes
+// the call to the tape of the tensor arguments if one of them needs a gradient.
 #ifndef TENSOR_OPS_OP_H
 #define TENSOR_OPS_OP_H
 
