@@ -175,7 +175,8 @@ typedef struct GW_BY_NAME gw_data_loader_options {
     gw_collate *collate_fn GW_DEFAULT(NULL);  ///< NULL: gw_default_collate
     void *collate_state GW_DEFAULT(NULL);     ///< lives as long as the loader
     bool drop_last GW_DEFAULT(false);         ///< leave out a last batch that is not full
-    /// For the order and the random numbers of items; not given: drawn from the scope's generator.
+    /// The seed of the order and of the random numbers of items; if it is not given, the seed is drawn from the scope's
+    /// generator.
     int64_t seed GW_DEFAULT(GW_NOT_GIVEN);
 } gw_data_loader_options;
 

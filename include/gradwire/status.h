@@ -58,9 +58,9 @@ typedef enum gw_status {
     GW_STATUS_COUNT
 } gw_status;
 
-/// What is certain about the effect of the call that failed, which this worker made. If an argument of that call failed
-/// (a future, or a reference whose value is still being made), the call itself was not delivered, even if the function
-/// that the error names (|function|) has run.
+/// What is certain about the effect of the call that failed, which this worker made. If an argument of the call (a
+/// future, or a reference whose value is still being made) failed, the call was not delivered; this holds even if the
+/// error names a function (|function|) that has run.
 typedef enum gw_outcome {
     GW_OUTCOME_NONE = 0,  ///< the error is not that of a call
     GW_NOT_DELIVERED,     ///< the function did not run: safe to repeat

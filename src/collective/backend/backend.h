@@ -9,8 +9,8 @@
 // All members start the same calls, even if an abort has ended the collective meanwhile (backend_turn.c). |abort| is
 // for a group that is broken: after |abort| nothing is started.
 //
-// The table fits MPI, NCCL and UCC: a communicator from a list of ranks, calls that end later, abort. Channels are
-// parallel communicators, of MPI_Comm_dup or ncclCommSplit, or tags of UCC.
+// The table fits MPI, NCCL and UCC: it has a communicator from a list of ranks, calls that end later, and an abort.
+// Channels are parallel communicators, of MPI_Comm_dup or ncclCommSplit, or tags of UCC.
 //
 // Threads: |start| and |abort| are called with the loop lock held and only queue work; |done| is called without it,
 // on any thread.

@@ -192,8 +192,8 @@ static void NAME(rprop)(const void *options, const update *u) {
         T length = size[i] * (turn > 0 ? plus : turn < 0 ? minus : 1);
         length = length < least ? least : length;
         length = length > most ? most : length;
-        // Where the sign has changed, this step stays where it is, and the next has no memory of
-        // it.
+        // If the sign of the gradient has changed, this step does not change the element, and the next step compares
+        // with 0.
         d = turn < 0 ? 0 : d;
         new_previous[i] = d;
         new_size[i] = length;
