@@ -2,8 +2,8 @@
 //
 // Linux only; C11 or C++17, with gcc or clang; tensors on the CPU only.
 //
-// The headers in reading order are the manual: each begins with a chapter, which states what holds for all of its
-// functions (errors, blocking, ownership, threads), and has one entry for each function, which states the rest:
+// The headers in reading order are the manual. Each header begins with a chapter, which states what holds for all
+// functions of the header (errors, blocking, ownership, threads). The entry of a function states the rest:
 //
 //     /// Makes the numbers start, start + step, ... before |end|.       what it does; |end| is a parameter
 //     ///
@@ -17,13 +17,14 @@
 // written only on success; nothing is safe for several threads unless its header states it. Sizes in shapes: N batch, T
 // time, C channels, F features, V vocabulary.
 //
-// A function with a macro of its name below it has a short form, in which
-// * options are written by name, and what is left out has its default: gw_sum(s, x, .dim = -1). In C++17
+// Some functions have a short form, a macro of the same name below the declaration. In the short form
+// * options are written by name, and an option that is left out has its default: gw_sum(s, x, .dim = -1). In C++17
 //   gw_dims_options o; o.dim = -1; gw_sum(s, x, o), in C++20 gw_sum(s, x, { .dim = -1 });
-// * a gw_value is any C value, and gw_values are several: gw_add(s, x, 2.5), gw_rpc_sync(s, "ps", "f", x, 2.5);
+// * a gw_value is written as any C value, and gw_values as several C values: gw_add(s, x, 2.5), gw_rpc_sync(s, "ps",
+//   "f", x, 2.5);
 // * a gw_target is a name, a rank, a gw_worker or a reference;
 // * a gw_shape is numbers: gw_zeros(s, GW_F32, 2, 3).
-// The function behind it ends in _with and takes the same arguments, each as one value.
+// The function that the macro calls has a name that ends in _with, and takes the same arguments, each as one value.
 #ifndef GRADWIRE_H
 #define GRADWIRE_H
 

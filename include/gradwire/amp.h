@@ -12,11 +12,11 @@
 //         gw_scope_close_up(s);
 //     }
 //
-// Parameters stay in f32, and so do their gradients. With GW_BF16, whose range is that of f32, no scaler is needed. On
-// a CPU without instructions for these types mixed precision saves memory, not time.
+// Parameters and their gradients stay in f32. GW_BF16 has the range of f32, so that no scaler is needed. On a CPU
+// without instructions for f16 and bf16, mixed precision saves memory, not time.
 //
 // Ownership: a scaler belongs to the scope that made it.
-// Threads: as the scope.
+// Threads: the same as for the scope.
 #ifndef GRADWIRE_AMP_H
 #define GRADWIRE_AMP_H
 
@@ -27,14 +27,15 @@ extern "C" {
 #endif
 
 /// Turns conversion on in |s|, and in scopes opened inside it later: operators convert their tensors of f32, f16 and
-/// bf16. This has no effect on functions of other workers. Backward passes compute in the dtypes of the forward
-/// operators.
+/// bf16. The conversion does not affect functions on other workers. Backward passes compute in the dtypes of the
+/// forward operators.
 ///
 /// * To |dtype|: gw_matmul, gw_linear, gw_conv1d and gw_conv2d, and the recurrent layers.
 /// * To f32: gw_prod, and the losses gw_nll, gw_cross_entropy, gw_mse, gw_bce_with_logits, gw_smooth_l1, gw_l1,
 ///   gw_kl_div; with GW_F16 also gw_exp, gw_log, gw_pow, gw_rsqrt, gw_softmax, gw_log_softmax, gw_sum, gw_logsumexp,
 ///   gw_norm, gw_cumsum, gw_layer_norm.
-/// * All others compute in the dtypes of their operands, by the rules of promotion: gw_cat and gw_stack use the widest.
+/// * All other operators compute in the dtypes of their operands, by the rules of promotion: gw_cat and gw_stack use
+///   the widest of these dtypes.
 ///
 /// A parameter is converted again only when its value has changed; the converted tensor lives until the outermost scope
 /// with conversion closes.
@@ -48,18 +49,18 @@ GW_API void gw_autocast(gw_scope *s, gw_dtype dtype);
 /// Source: torch.autocast(enabled=False).
 GW_API void gw_autocast_off(gw_scope *s);
 
-/// Returns the dtype to which operators in |s| convert; GW_F32 if they do not.
+/// Returns the dtype to which operators in |s| convert; GW_F32 if they do not convert.
 GW_API gw_dtype gw_autocast_dtype(const gw_scope *s);
 
 // ---- Scaling ------------------------------------------------------------------------------------
-// The loss is multiplied by a scale before the pass, and the gradients by its inverse, computed in f64, before the
-// step. If a gradient is not finite, the step is skipped and the scale becomes smaller; after .growth_interval updates
-// without this it becomes larger. Numbers and rules are PyTorch's.
+// A scaler multiplies the loss by a scale before the pass. Before the step, it multiplies the gradients by the inverse
+// of the scale, computed in f64. If a gradient is not finite, the step is skipped and the scale becomes smaller; after
+// .growth_interval successive updates with finite gradients the scale becomes larger. Numbers and rules are PyTorch's.
 //
 // The gradients of parameters on other workers are unscaled by their owners; if one gradient is not finite, all owners
-// skip the step. All members of a sharded optimizer skip it together, too, and, if some parameters are on other
-// workers, all replicas of the local ones (gw_ddp_open): these members call gw_scaler_unscale and gw_scaler_step
-// together.
+// skip the step. All members of a sharded optimizer also skip a step together. If some parameters of an optimizer are
+// on other workers, all replicas of its local parameters (gw_ddp_open) skip the step together, too: all these members
+// call gw_scaler_unscale and gw_scaler_step together.
 
 /// A scaler of losses and gradients, opened by gw_scaler_open.
 typedef struct gw_scaler gw_scaler;
@@ -89,17 +90,18 @@ GW_API GW_TYPE_OF(gw_scaler_open) gw_scaler_open_with;
 /// Errors: INVALID for a scaler whose constructor failed.
 GW_API gw_tensor *gw_scaler_scale(gw_scope *s, gw_scaler *scaler, gw_tensor *x);
 
-/// Divides the gradients of the parameters of |opt| in |s| by the scale: call it before gradients are clipped or read.
+/// Divides the gradients of the parameters of |opt| in |s| by the scale. Call it before gradients are clipped or read.
 /// Errors: WRONG_STATE if gw_scaler_unscale or gw_scaler_step was called for |opt| since the last gw_scaler_update. If
-/// an owner fails, some gradients may be unscaled and others not.
+/// an owner fails, the gradients of some owners may be unscaled and those of others not.
 GW_API void gw_scaler_unscale(gw_scope *s, gw_scaler *scaler, gw_optimizer *opt);
 
-/// Unscales the gradients unless gw_scaler_unscale has, and calls gw_optimizer_step if all are finite.
+/// Unscales the gradients unless gw_scaler_unscale has done so, and calls gw_optimizer_step if all gradients are
+/// finite.
 /// Returns: whether the step was taken.
-/// Errors: WRONG_STATE for a second call for |opt| since the last gw_scaler_update; as gw_optimizer_step.
+/// Errors: WRONG_STATE for a second call for |opt| since the last gw_scaler_update; the errors of gw_optimizer_step.
 GW_API bool gw_scaler_step(gw_scope *s, gw_scaler *scaler, gw_optimizer *opt);
 
-/// Changes the scale: call it once, after the steps of all optimizers.
+/// Changes the scale. Call it once in a step, after the steps of all optimizers.
 /// Errors: WRONG_STATE if no gw_scaler_step or gw_scaler_unscale was called before.
 GW_API void gw_scaler_update(gw_scope *s, gw_scaler *scaler);
 
@@ -111,8 +113,8 @@ GW_API double gw_scaler_get_scale(const gw_scaler *scaler);
 /// Errors: NO_MEMORY.
 GW_API gw_map *gw_scaler_state_dict(gw_scope *s, gw_scaler *scaler);
 
-/// Copies such a map into |scaler|.
-/// Errors: INVALID for a map that does not fit; then nothing has changed.
+/// Copies a map of gw_scaler_state_dict into |scaler|.
+/// Errors: INVALID for a map that does not fit; |scaler| is then unchanged.
 GW_API void gw_scaler_load_state_dict(gw_scope *s, gw_scaler *scaler, gw_map *state);
 
 #ifdef __cplusplus

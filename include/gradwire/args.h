@@ -5,9 +5,9 @@
 //         return gw_value_of(gw_mul(s, gw_arg_tensor(s, a, 0), by));
 //     }
 //
-// Errors, of all accessors: INVALID, naming the body and the argument, if it is missing or of another kind.
+// Errors, of all accessors: INVALID, naming the body and the argument, if the argument is missing or of another kind.
 // Ownership: arguments are borrowed until the body returns.
-// Threads: as the body's scope.
+// Threads: the same as for the scope of the body.
 #ifndef GRADWIRE_ARGS_H
 #define GRADWIRE_ARGS_H
 
@@ -44,7 +44,8 @@ GW_API gw_rref *gw_arg_rref(gw_scope *s, const gw_args *a, int index);
 /// Returns argument |index|, a tensor; NULL if the argument is left out, or none.
 GW_API gw_tensor *gw_arg_tensor_or_null(gw_scope *s, const gw_args *a, int index);
 
-/// Returns the caller. In the forward of a module there is no caller: the name is "", the rank -1.
+/// Returns the caller. In the forward of a module there is no caller: the returned worker has the name "" and the rank
+/// -1.
 GW_API gw_worker gw_arg_caller(const gw_args *a);
 
 #ifdef __cplusplus

@@ -12,12 +12,13 @@
 //         gw_scope_close_up(s);                           // releases the gradients: there is no zero_grad
 //     }
 //
-// A leaf is a tensor that no recorded operator made. Several passes in one scope add up; passes in two scopes over the
-// same weights never mix. The same inputs give the same bits. The graph keeps the values that it needs: writing to a
-// tensor later cannot change a gradient. Passes across workers: gradwire/dist.h.
+// A leaf is a tensor that no recorded operator made. The gradients of several passes in one scope are added; the
+// gradients of passes in two scopes over the same weights never mix. The same inputs give the same bits. The graph
+// keeps the values that it needs: writing to a tensor later cannot change a gradient. Passes across workers:
+// gradwire/dist.h.
 //
 // Ownership: a graph lives as long as a tensor made through it. Gradients belong to the scope given to gw_backward.
-// Threads: as the scope. A graph is walked by one thread at a time, unless every pass retains it.
+// Threads: the same as for the scope. A graph is walked by one thread at a time, unless every pass retains it.
 #ifndef GRADWIRE_AUTOGRAD_H
 #define GRADWIRE_AUTOGRAD_H
 
@@ -30,11 +31,13 @@ extern "C" {
 /// Marks |x| itself as a leaf that needs a gradient.
 ///
 /// Returns: |x|.
-/// Errors: INVALID if |x| is not floating, or is the result of a recorded operator, which needs a gradient already.
+/// Errors: INVALID if |x| is not floating, or if |x| is the result of a recorded operator: such a tensor needs a
+/// gradient already.
 /// Source: torch.Tensor.requires_grad_.
 GW_API gw_tensor *gw_requires_grad(gw_scope *s, gw_tensor *x);
 
-/// Returns whether operators on |x| are recorded: it is a leaf that needs a gradient, or was computed from one.
+/// Returns whether operators on |x| are recorded: whether |x| is a leaf that needs a gradient, or was computed from
+/// such a leaf.
 GW_API bool gw_needs_grad(const gw_tensor *x);
 
 /// Makes a view of |x| without history: no gradient flows through it.
@@ -62,8 +65,8 @@ typedef struct GW_BY_NAME gw_backward_options {
     gw_tensor *gradient GW_DEFAULT(NULL);
     /// Keeps the saved tensors of the graph, so that another pass over it can be made.
     bool retain_graph GW_DEFAULT(false);
-    /// Only these tensors, which may be results of operators, get gradients. The pass walks only the paths to them and
-    /// to other workers, where no leaf gets a gradient. NULL: every leaf gets one.
+    /// Only these tensors, which may be results of operators, get gradients. The pass walks only the paths to these
+    /// tensors and to other workers; on other workers no leaf gets a gradient. NULL: every leaf gets a gradient.
     gw_tensor *const *inputs GW_DEFAULT(NULL);
     int input_count GW_DEFAULT(0);
     /// For passes across workers, as PyTorch's FAST mode: the loss must use every tensor that was sent in calls of this
@@ -95,21 +98,22 @@ GW_API GW_TYPE_OF(gw_backward_roots) gw_backward_roots_with;
 
 // ---- Hooks --------------------------------------------------------------------------------------
 
-/// A hook: each pass calls it with the gradient of a tensor, once all parts of the gradient have arrived and before it
-/// is used (for a leaf, before it is added to the gradient in the scope). Other workers call their hooks, too, on the
-/// thread that runs the pass there.
+/// A hook of a tensor. Each pass calls the hook with the gradient of the tensor, after all parts of the gradient have
+/// arrived and before the gradient is used (for a leaf, before the gradient is added to that in the scope). A pass also
+/// calls hooks on other workers, on the thread that runs the pass there.
 ///
 /// Returns: the gradient that replaces |grad|; NULL or |grad| itself keeps it.
 ///
-/// A hook may register and remove hooks, also itself, and drop the tensors of the graph. A removed hook is not called
-/// again, also not in this pass; a hook that is registered while the hooks of its tensor run is called from the next
-/// pass on.
+/// A hook may register and remove hooks, itself included, and may drop the tensors of the graph. A removed hook is not
+/// called again, not even in the current pass; a hook that is registered while the hooks of its tensor run is called
+/// from the next pass on.
 ///
-/// |s| is the scope of the pass: nothing is recorded in it, and it closes when the pass ends, which releases its
-/// gradients. So a hook calls gw_backward with |s| only for gradients that the hook itself reads, named in .inputs; for
-/// gradients that an optimizer uses it calls gw_backward with the scope of the step, which |context| holds. With
-/// GW_CHECK=1 the program ends if gradients in |s| are unread when the pass ends. In a pass that another worker began a
-/// hook must not block (WOULD_BLOCK), so that passes inside it cannot visit other workers. Gradient checkpointing:
+/// |s| is the scope of the pass: nothing is recorded in |s|, and |s| closes when the pass ends, which releases the
+/// gradients in |s|. So a hook calls gw_backward with |s| only for gradients that the hook itself reads, named in
+/// .inputs. For gradients that an optimizer uses, the hook calls gw_backward with the scope of the step, which
+/// |context| holds. With GW_CHECK=1 the program ends if gradients in |s| are unread when the pass ends. In a pass that
+/// another worker began, a hook must not block (WOULD_BLOCK); so a pass inside such a hook cannot visit other workers.
+/// Gradient checkpointing:
 ///
 ///     typedef struct segment { gw_scope *step; gw_tensor *x; } segment;
 ///     static gw_tensor *f(gw_scope *s, gw_tensor *x) { return gw_module_call(s, encoder, x); }
@@ -141,7 +145,8 @@ GW_API void gw_remove_hook(gw_scope *s, gw_tensor *x, int hook);
 
 // ---- Gradients ----------------------------------------------------------------------------------
 
-/// Finds the gradient of |x| in |s|. Later passes do not change the returned tensor: call this again for the new sum.
+/// Finds the gradient of |x| in |s|. Later passes do not change the returned tensor: call gw_grad again for the new
+/// sum.
 ///
 /// Returns: a tensor of the shape and dtype of |x|; sparse by rows and coalesced if every part of it was sparse
 /// (gw_embedding).
@@ -155,7 +160,7 @@ GW_API gw_tensor *gw_grad(gw_scope *s, const gw_tensor *x);
 /// Errors: none.
 GW_API gw_tensor *gw_grad_find(gw_scope *s, const gw_tensor *x);
 
-/// Replaces the gradient of |x| in |s| by a copy of |grad|, to which later passes add, and which optimizers use.
+/// Replaces the gradient of |x| in |s| by a copy of |grad|; later passes add to the copy, and optimizers use it.
 ///
 /// grad: of the shape and dtype of |x|.
 /// Errors: INVALID if |grad| has another shape or dtype.
@@ -175,7 +180,7 @@ typedef struct gw_tensor_grad {
 ///     }
 GW_API int gw_grads_count(const gw_scope *s);
 
-/// Returns gradient |index| of |s|, in the order in which its passes reached the tensors.
+/// Returns gradient |index| of |s|, in the order in which the passes in |s| reached the tensors.
 /// Errors: INVALID when out of range.
 GW_API gw_tensor_grad gw_grads_get(gw_scope *s, int index);
 

@@ -1,6 +1,7 @@
 // For bindings to other languages: a table of the operators, and counts on handles. A binding makes a function of its
-// own language for each row of the table. Its objects hold a count on handles, which keeps these alive when the scope
-// that made them has closed. It calls the functions whose names end in _with (docs/decisions/0013-names.md).
+// own language for each row of the table. The objects of a binding hold a count on handles, which keeps these handles
+// alive when the scope that made them has closed. A binding calls the functions whose names end in _with
+// (docs/decisions/0013-names.md).
 //
 //     for (int i = 0; i < gw_operator_count(); i++) define_function(gw_operator_at(i));     // the binding's own
 //
@@ -30,7 +31,8 @@ typedef enum gw_argument_kind {
     GW_ARGUMENT_INT,
     GW_ARGUMENT_FLOAT,  ///< or an int
     GW_ARGUMENT_BOOL,   ///< or the int 0 or 1
-    GW_ARGUMENT_INTS,  ///< sizes or dimensions: a list of ints, one int, or an array of int64_t as bytes
+    /// Sizes or dimensions: a list of ints, one int, or an array of int64_t as bytes.
+    GW_ARGUMENT_INTS,
     GW_ARGUMENT_TENSORS,  ///< a list of tensors
     GW_ARGUMENT_DTYPE,    ///< its name, "f32", or a gw_dtype as an int
     GW_ARGUMENT_KIND_COUNT
@@ -40,11 +42,12 @@ typedef enum gw_argument_kind {
 typedef struct gw_operator_argument {
     const char *name;
     gw_argument_kind kind;
-    bool optional;       ///< may be none, or be left out at the end
+    bool optional;       ///< may be none, or left out at the end
     gw_value otherwise;  ///< the default; none: the operator needs no value
 } gw_operator_argument;
 
-/// The most arguments of an operator; and a result_count that stands for "depends on the arguments".
+/// The most arguments of an operator; and the result_count of an operator whose number of results depends on its
+/// arguments.
 enum { GW_OPERATOR_ARGUMENTS_MAX = 8, GW_OPERATOR_LIST = -1 };
 
 /// An operator, found by gw_operator_at or gw_operator_find.
@@ -71,10 +74,10 @@ GW_API gw_value gw_operator_call(gw_scope *s, const gw_operator *o, const gw_val
                                  int count);
 
 // ---- Counts of handles --------------------------------------------------------------------------
-// Both functions take every handle that gw_keep takes, and NULL. gw_keep(s, h) takes a count on a retained handle for a
-// scope.
+// Both functions of this section take every handle that gw_keep takes, and NULL. gw_keep(s, h) takes a count for a
+// scope on a retained handle.
 
-/// Takes a count on |h|, which keeps it alive beyond its scope: `Handle *gw_retain(Handle *h)`.
+/// Takes a count on |h|, which keeps |h| alive after its scope has closed: `Handle *gw_retain(Handle *h)`.
 ///
 /// Returns: |h|, with its type.
 #define gw_retain(h) GW_RETAIN(h)

@@ -7,53 +7,55 @@
 //     gw_tensor *sum  = gw_tensor_of(s, gw_wait(s, f));
 //
 // Order: all members call the collectives of a group without a key in the same order. Collectives with a key (.key)
-// have an order of their own for each key, the same on all members.
-// Failures: a collective ends on all members with one error, and the group continues with the next one, if members
-// differ in an attribute that must agree (operation, shape, dtype, root, whether a gradient is needed), if a member
-// does not enter it before a deadline, cancels it, enters it with a failed scope, or makes a call that is refused. The
-// error names the call of each member: "mismatched collectives: ...". If the program never reads an error,
-// gw_rpc_shutdown reports it. A call succeeds on a member once all members that it exchanges values with have made the
-// same call. Calls of the other members are compared later, by the next collective with that key or by gw_rpc_shutdown:
-// if they differ, that next collective fails on all members.
-// After a failure: the n-th calls of all members belong together; a call that fails, is refused or is cancelled is
-// counted. The failure also ends the calls that members have made after it in the same scope. When a member calls next
-// in another scope, it skips the calls that it has not made in the old scope, and those calls of the other members
-// fail. So make the calls of one step in one scope, nested alike on all members. If members nest scopes differently and
-// skip calls after a failure, the library cannot detect which calls they skipped, and may combine calls of different
-// steps with status OK. The same holds without any failure if a member leaves out a call or makes one too many: its
-// later calls are combined with calls of other steps, which is a MISMATCH only if they differ in an attribute that must
-// agree. Such a MISMATCH does not correct which calls belong together.
-// Stalls: a TIMEOUT names the members that did not arrive and what their programs do, also if members of several groups
-// wait for each other. The log reports the same every 10 s of waiting. gw_group_history lists the last collectives.
+// have a separate order for each key, which is the same on all members. Failures: a collective ends on all members with
+// one error, and the group continues with the next collective, in these cases: members differ in an attribute that must
+// agree (operation, shape, dtype, root, whether a gradient is needed); or one member does not enter the collective
+// before a deadline, cancels it, enters it with a failed scope, or makes a call that is refused. The error names the
+// call of each member: "mismatched collectives: ...". If the program never reads an error of a collective,
+// gw_rpc_shutdown reports the error. A call succeeds on a member once all members that it exchanges values with have
+// made the same call. The calls of the other members are compared later, by the next collective with that key or by
+// gw_rpc_shutdown; if these calls differ, that next collective fails on all members. After a failure: the n-th calls of
+// all members belong together; a call that fails, is refused or is cancelled is counted. The failure of a collective
+// also ends the calls that members have made after it in the same scope. When a member next calls a collective in
+// another scope, it skips the calls that it has not made in the old scope; the matching calls of the other members
+// fail. So make the calls of one step in one scope, and nest scopes in the same way on all members. If members nest
+// scopes differently and skip calls after a failure, the library cannot detect which calls they skipped, and may
+// combine calls of different steps with status OK. The same holds without any failure if a member leaves out a call or
+// makes an extra call: the later calls of that member are combined with calls of other steps. The collective fails with
+// MISMATCH only if the calls differ in an attribute that must agree. A MISMATCH of this kind does not change which
+// calls belong together. Stalls: a TIMEOUT names the members that did not arrive and states what their programs do,
+// also if members of several groups wait for each other. After every 10 s of waiting, the log reports this, too.
+// gw_group_history lists the last collectives.
 //
 // Results are new tensors: a collective that fails changes nothing. The order in which a sum is added depends on the
 // number of members alone: the same inputs give the same bits on every member, at every size, over every transport. f16
 // and bf16 are added in f32 and rounded once.
 //
 // The library chooses the algorithm by operation, number of members and size; `gw-bench --plans` prints the choices.
-// GW_COLLECTIVE=all_reduce:direct,broadcast:tree in the environment of all members overrides them: flat (all
-// operations), direct (all_reduce, reduce), doubling (all_reduce, barrier), halving (all_reduce), tree (reduce,
-// broadcast, gather, scatter), chain (broadcast, gather, scatter), hosts (within each host first; each host must have
-// the same number of neighbouring ranks, a power of two: all_reduce, reduce, broadcast, all_gather, reduce_scatter).
+// GW_COLLECTIVE=all_reduce:direct,broadcast:tree in the environment of all members overrides the choices. The
+// algorithms are flat (all operations), direct (all_reduce, reduce), doubling (all_reduce, barrier), halving
+// (all_reduce), tree (reduce, broadcast, gather, scatter), chain (broadcast, gather, scatter), and hosts (within each
+// host first; each host must have the same number of neighbouring ranks, a power of two: all_reduce, reduce, broadcast,
+// all_gather, reduce_scatter).
 //
 // Gradients: the blocking functions record derivatives if their input needs a gradient. The backward of a collective is
-// a collective, too, which the backward passes of all members enter, in any order. So the input must need a gradient on
-// all members or on none, else MISMATCH; for gw_scatter_from the root decides. A member that does not use its result
-// contributes zeros as soon as the last scope that holds the result has closed. An input that needs a gradient is
-// INVALID for a function that returns a future.
+// a collective, too: the backward passes of all members enter it, in any order. So the input must need a gradient on
+// all members or on none, else the collective fails with MISMATCH; for gw_scatter_from the input of the root decides. A
+// member that does not use its result contributes zeros to the backward collective when the last scope that holds the
+// result has closed. A function that returns a future fails with INVALID for an input that needs a gradient.
 //
-// CPU only: tensors of other devices are UNSUPPORTED.
+// CPU only: a call with a tensor on another device fails with UNSUPPORTED.
 //
 // Errors, of all of them: INVALID for arguments; LIMIT with 1,024 collectives of a group under way, or when one member
 // sends another a tensor of more than 4 GiB (gw_all_reduce sends large tensors in pieces); MISMATCH, TIMEOUT,
 // CANCELLED, DISCONNECTED, and the error of a member that entered with a failed scope. A refused call is counted as a
 // call of this member: the collective fails with the same error on each member that needs this member's contribution. A
-// call with a key above its limit, or without a group, is not counted: this member has left out a call, and the other
-// members wait until their deadline.
-// Blocking: gw_x(s, g, ...) blocks; gw_x_async returns a future and does not block, so inline functions may call it.
+// call with a key above the limit, or without a group, is not counted: for the other members this member has left out a
+// call, and they wait until their deadline. Blocking: gw_x(s, g, ...) blocks; gw_x_async returns a future and does not
+// block, so inline functions may call it.
 // Ownership: results belong to the scope of the call, or to the scope that waits for the future. Arguments may be
 // written as soon as the call has returned.
-// Threads: as groups.
+// Threads: the same as for groups.
 #ifndef GRADWIRE_COLLECTIVE_H
 #define GRADWIRE_COLLECTIVE_H
 
@@ -79,39 +81,39 @@ typedef enum gw_reduce_op {
     GW_REDUCE_OP_COUNT
 } gw_reduce_op;
 
-/// Stands for the timeout of the group where an option is a timeout in milliseconds.
+/// The value of a timeout option that stands for the timeout of the group.
 enum { GW_GROUP_TIMEOUT = -1 };
 
 /// Options of collectives. An option that the operation does not use is INVALID.
 typedef struct GW_BY_NAME gw_collective_options {
-    /// A collective is matched with those of the same key only, so that members may call different keys in different
-    /// orders. 0: no key. Keys are below 2^62 - 1; a group has at most 65,536 keys.
+    /// A collective is matched only with collectives of the same key, so that members may use different keys in
+    /// different orders. 0: no key. Keys are below 2^62 - 1; a group has at most 65,536 keys.
     uint64_t key GW_DEFAULT(0);
     int64_t timeout_ms
-        GW_DEFAULT(GW_GROUP_TIMEOUT);  ///< milliseconds; GW_NO_TIMEOUT: the scope's deadline alone
-    /// For GW_SUM and GW_AVG: each element is multiplied by it first. It is finite, the same on all members, and for
-    /// integers a whole number.
+        GW_DEFAULT(GW_GROUP_TIMEOUT);  ///< milliseconds; GW_NO_TIMEOUT: only the scope's deadline
+    /// For GW_SUM and GW_AVG: each element is multiplied by the factor first. The factor is finite and the same on all
+    /// members; for integers it is a whole number.
     double factor GW_DEFAULT(1);
-    /// How many rows each member gets, one number per member: for gw_reduce_scatter the same on all members, for
-    /// gw_all_to_all this member's choice. NULL: all get the same number.
+    /// How many rows each member gets, one number per member. For gw_reduce_scatter the numbers are the same on all
+    /// members; for gw_all_to_all each member chooses its own. NULL: all get the same number.
     const int64_t *sizes GW_DEFAULT(NULL);
-    /// For blocking functions that return one dense tensor: a tensor that receives the result, and is returned. It has
-    /// the shape and dtype of the result, needs no gradient, and may be the input. It is written only on success, and
-    /// not on members without a result (those of gw_reduce other than the root).
+    /// For blocking functions that return one dense tensor: a tensor that receives the result; the function returns
+    /// this tensor. The tensor has the shape and dtype of the result, needs no gradient, and may be the input. The
+    /// tensor is written only on success, and only on members with a result (of gw_reduce only on the root).
     gw_tensor *into GW_DEFAULT(NULL);
     const char *origin GW_DEFAULT(NULL);  ///< "train.c:12"; set by the short forms of C
 } gw_collective_options;
 
 // ---- One tensor ---------------------------------------------------------------------------------
 
-/// Combines |x| of all members by |op|: every member gets the same bits.
+/// Combines |x| of all members by |op|; every member gets the same bits.
 ///
 /// x: any shape; the same shape and dtype on all members. For GW_SUM and GW_AVG it may be sparse by rows (gw_rows).
 /// Returns: a tensor of the shape and dtype of |x|; sparse and coalesced if |x| is sparse.
-/// Gradient: for GW_SUM and GW_AVG, the all_reduce of the members' gradients by the same |op| and .factor. Another |op|
-/// is UNSUPPORTED for an |x| that needs a gradient.
-/// Memory: an input above 128 MiB without gradient and factor is summed in pieces of 16 MiB, which takes about 200 MiB
-/// in addition to the result at any size. gw_all_reduce_async makes no pieces and takes up to 1.6 times the size.
+/// Gradient: for GW_SUM and GW_AVG, the gradients of all members, combined by gw_all_reduce with the same |op| and
+/// .factor. For an |x| that needs a gradient, any other |op| fails with UNSUPPORTED. Memory: an input above 128 MiB
+/// without gradient and factor is summed in pieces of 16 MiB; this takes about 200 MiB in addition to the result, at
+/// any size. gw_all_reduce_async makes no pieces; it takes up to 1.6 times the size of the input.
 /// Source: torch.distributed.all_reduce.
 GW_API gw_tensor *gw_all_reduce(gw_scope *s, gw_group *group, gw_tensor *x, gw_reduce_op op,
                                 gw_collective_options options GW_DEFAULT({}))
@@ -134,7 +136,7 @@ GW_API GW_TYPE_OF(gw_all_reduce_async) gw_all_reduce_async_with;
 /// root: a rank, the same on all members.
 /// Returns: on the root a tensor like |x|; elsewhere a tensor without elements.
 /// Gradient: for GW_SUM and GW_AVG, every member gets the root's gradient times .factor (for GW_AVG divided by the
-/// number of members). Another |op| is UNSUPPORTED for an |x| that needs a gradient.
+/// number of members). For an |x| that needs a gradient, any other |op| fails with UNSUPPORTED.
 /// Source: torch.distributed.reduce.
 GW_API gw_tensor *gw_reduce(gw_scope *s, gw_group *group, gw_tensor *x, gw_reduce_op op, int root,
                             gw_collective_options options GW_DEFAULT({})) GW_CALLS(gw_reduce_with);
@@ -154,8 +156,8 @@ GW_API GW_TYPE_OF(gw_reduce_async) gw_reduce_async_with;
 /// x: on the root any shape; elsewhere NULL, or a tensor of the shape and dtype that this member expects.
 /// root: a rank, the same on all members.
 /// Returns: a tensor like the root's |x|.
-/// Gradient: the root gets the sum of the members' gradients, the others zeros. Then |x| is a tensor, not NULL, on all
-/// members.
+/// Gradient: the root gets the sum of the members' gradients, the other members get zeros. If a gradient is needed, |x|
+/// is a tensor, not NULL, on all members.
 /// Source: torch.distributed.broadcast.
 GW_API gw_tensor *gw_broadcast(gw_scope *s, gw_group *group, gw_tensor *x, int root,
                                gw_collective_options options GW_DEFAULT({}))
@@ -173,8 +175,8 @@ GW_API GW_TYPE_OF(gw_broadcast_async) gw_broadcast_async_with;
 
 /// Joins |x| of all members along dimension 0, in the order of ranks.
 ///
-/// x: N F...; the number of rows N may differ, the other sizes and the dtype are the same on all members. A scalar
-/// counts as one row of one element. |x| is sparse by rows (gw_rows) on all members or on none.
+/// x: N F...; the number of rows N may differ between members; the other sizes and the dtype are the same on all
+/// members. A scalar counts as one row of one element. |x| is sparse by rows (gw_rows) on all members or on none.
 /// Returns: a tensor of all rows; sparse if |x| is.
 /// Gradient: this member's rows of the sum of all members' gradients (a reduce_scatter).
 /// Source: torch.distributed.all_gather_into_tensor.
@@ -259,11 +261,11 @@ GW_API GW_TYPE_OF(gw_scatter_from_async) gw_scatter_from_async_with;
 
 /// Combines |x| of all members by |op| and gives each member its rows of the result.
 ///
-/// x: N F..., the same shape and dtype on all members; N is a multiple of the number of members, or .sizes has the
+/// x: N F..., the same shape and dtype on all members; N is a multiple of the number of members, or .sizes states the
 /// number of rows of each member.
 /// Returns: this member's rows.
 /// Gradient: for GW_SUM and GW_AVG, the rows of all members' gradients (an all_gather) times .factor, for GW_AVG
-/// divided by the number of members. Another |op| is UNSUPPORTED for an |x| that needs a gradient.
+/// divided by the number of members. For an |x| that needs a gradient, any other |op| fails with UNSUPPORTED.
 /// Errors: INVALID for a scalar, if the members cannot get equal numbers of rows, or if .sizes do not sum up to N.
 /// Source: torch.distributed.reduce_scatter_tensor.
 GW_API gw_tensor *gw_reduce_scatter(gw_scope *s, gw_group *group, gw_tensor *x, gw_reduce_op op,
@@ -284,7 +286,7 @@ GW_API GW_TYPE_OF(gw_reduce_scatter_async) gw_reduce_scatter_async_with;
 
 /// Sends rows of |x| to each member.
 ///
-/// x: N F...; member i gets the i-th part; all parts have as many rows, or part i has .sizes[i] rows.
+/// x: N F...; member i gets part i; all parts have the same number of rows, or part i has .sizes[i] rows.
 /// Returns: the rows that this member received, in the order of ranks.
 /// Gradient: the gradient of each row returns to the member that sent the row (an all_to_all).
 /// Errors: INVALID for a scalar, if the members cannot get equal numbers of rows, or if .sizes do not sum up to N.
@@ -319,7 +321,7 @@ GW_API gw_future *gw_barrier_async(gw_scope *s, gw_group *group,
 #define gw_barrier_async(...) GW_FORM_AT_2(gw_barrier_async, gw_collective_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_barrier_async) gw_barrier_async_with;
 
-/// Blocks until all members have called it; its error names every member that did not arrive.
+/// Blocks until all members have called it; the error names every member that did not arrive.
 /// Source: torch.distributed.monitored_barrier.
 GW_API void gw_monitored_barrier(gw_scope *s, gw_group *group,
                                  gw_collective_options options GW_DEFAULT({}))
@@ -338,11 +340,11 @@ GW_API gw_future *gw_monitored_barrier_async(gw_scope *s, gw_group *group,
 GW_API GW_TYPE_OF(gw_monitored_barrier_async) gw_monitored_barrier_async_with;
 
 // ---- Coalesced ----------------------------------------------------------------------------------
-// One operation on |count| tensors. |count|, shapes and dtypes are the same on all members, else MISMATCH, also if some
-// members give no tensors. The operation is one collective; if the tensors are reduced or need a gradient, it is one
-// collective for each dtype. .sizes and .into are INVALID.
-// Memory: the tensors of a dtype are copied into one tensor, and so are their results. While a call runs, a member
-// needs up to about three times the size of |xs| and the results together.
+// The functions below run one operation on |count| tensors. |count|, shapes and dtypes are the same on all members;
+// otherwise the call fails with MISMATCH, also if some members give no tensors. The operation is one collective. If the
+// tensors are reduced or need a gradient, it is one collective for each dtype. The options .sizes and .into are
+// INVALID. Memory: the tensors of a dtype are copied into one tensor, and their results are copied out of one tensor.
+// While a call runs, a member needs up to about three times the memory of |xs| and the results together.
 
 /// Combines each of |xs| as gw_all_reduce does.
 ///
@@ -360,7 +362,7 @@ GW_API GW_TYPE_OF(gw_all_reduce_coalesced) gw_all_reduce_coalesced_with;
 
 /// Starts gw_all_reduce_coalesced and does not block.
 /// Returns: a future of the list.
-/// Errors: UNSUPPORTED if |xs| have several dtypes: call it once for each dtype.
+/// Errors: UNSUPPORTED if |xs| have several dtypes: call the function once for each dtype.
 GW_API gw_future *gw_all_reduce_coalesced_async(gw_scope *s, gw_group *group, gw_tensor *const *xs,
                                                 int count, gw_reduce_op op,
                                                 gw_collective_options options GW_DEFAULT({}))
@@ -371,7 +373,7 @@ GW_API GW_TYPE_OF(gw_all_reduce_coalesced_async) gw_all_reduce_coalesced_async_w
 
 /// Copies |xs| of member |root| to all members.
 ///
-/// xs: |count| tensors, on all members with the shapes and dtypes of those of the root.
+/// xs: |count| tensors, on all members with the shapes and dtypes of the root's tensors.
 /// root: a rank, the same on all members.
 /// Returns: a list of copies in the order of |xs|.
 /// Gradient: as gw_broadcast.
@@ -421,7 +423,7 @@ GW_API GW_TYPE_OF(gw_all_gather_coalesced_async) gw_all_gather_coalesced_async_w
 ///
 /// xs: |count| tensors.
 /// root: a rank, the same on all members.
-/// Returns: a list of the results in the order of |xs|; on members other than the root these have no elements.
+/// Returns: a list of the results in the order of |xs|; on members other than the root the results have no elements.
 /// Gradient: as gw_gather_to.
 GW_API gw_list *gw_gather_to_coalesced(gw_scope *s, gw_group *group, gw_tensor *const *xs,
                                        int count, int root,
@@ -441,7 +443,7 @@ GW_API gw_future *gw_gather_to_coalesced_async(gw_scope *s, gw_group *group, gw_
     GW_FORM_AT_5(gw_gather_to_coalesced_async, gw_collective_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_gather_to_coalesced_async) gw_gather_to_coalesced_async_with;
 
-/// Combines each of |xs| and gives each member its rows, as gw_reduce_scatter does.
+/// Combines each of |xs| and gives each member its rows of the result, as gw_reduce_scatter does.
 ///
 /// xs: |count| tensors.
 /// Returns: a list of this member's rows in the order of |xs|.
@@ -457,7 +459,7 @@ GW_API GW_TYPE_OF(gw_reduce_scatter_coalesced) gw_reduce_scatter_coalesced_with;
 
 /// Starts gw_reduce_scatter_coalesced and does not block.
 /// Returns: a future of the list.
-/// Errors: UNSUPPORTED if |xs| have several dtypes: call it once for each dtype.
+/// Errors: UNSUPPORTED if |xs| have several dtypes: call the function once for each dtype.
 GW_API gw_future *
 gw_reduce_scatter_coalesced_async(gw_scope *s, gw_group *group, gw_tensor *const *xs, int count,
                                   gw_reduce_op op, gw_collective_options options GW_DEFAULT({}))
@@ -467,8 +469,8 @@ gw_reduce_scatter_coalesced_async(gw_scope *s, gw_group *group, gw_tensor *const
 GW_API GW_TYPE_OF(gw_reduce_scatter_coalesced_async) gw_reduce_scatter_coalesced_async_with;
 
 // ---- Values -------------------------------------------------------------------------------------
-// Collectives of values of all kinds that a call can have as arguments. References in a value keep what they name
-// alive, as in calls. No gradient flows through tensors in a value.
+// Collectives of values (gw_value) take values of all kinds that a call can have as arguments. As in calls, a reference
+// in a value keeps the object that it names alive. No gradient flows through tensors in a value.
 
 /// Gathers |x| of all members.
 ///
@@ -554,26 +556,26 @@ GW_API gw_future *gw_scatter_value_from_async(gw_scope *s, gw_group *group, cons
 GW_API GW_TYPE_OF(gw_scatter_value_from_async) gw_scatter_value_from_async_with;
 
 // ---- Messages -----------------------------------------------------------------------------------
-// One member sends a tensor to another one; messages are matched by sender and tag, in order. Messages are not counted
-// as collectives, and live members of a broken group can still exchange them. The receiver need not know shape or
-// dtype. No gradient flows through messages.
-// Failures: the n-th gw_send of a tag to a member is received by its n-th gw_recv. A call that is refused, is made in a
-// scope that has failed, misses its deadline or is cancelled is counted, and the call of the other member fails, too:
-// so another gw_recv does not get the message that a late gw_recv has missed. All messages of a refused gw_batch are
-// refused. Not counted are calls with a rank out of range or without a group, sends that end before all bytes of a
-// large tensor have arrived, and calls without memory: the next call takes their number. gw_recv_any takes the first
-// message, or failure of a gw_send, that has arrived and that no earlier gw_recv takes; if gw_recv_any ends early, it
-// takes none.
+// One member sends a tensor to another member; messages are matched by sender and tag, in order. Messages are not
+// counted as collectives. Live members of a broken group can still exchange messages. The receiver need not know the
+// shape or the dtype. No gradient flows through messages. Failures: the n-th gw_send of one member with a tag to
+// another member belongs to the n-th gw_recv of that other member for this sender and tag. A call that is refused, is
+// made in a scope that has failed, misses its deadline or is cancelled is counted, and the matching call of the other
+// member fails, too. So a message that a late gw_recv has missed is not received by another gw_recv. If a gw_batch is
+// refused, all its messages are refused. Three kinds of calls are not counted: calls with a rank out of range or
+// without a group, sends that end before all bytes of a large tensor have arrived, and calls that fail for lack of
+// memory. The next call takes their number. gw_recv_any takes the first message, or failure of a gw_send, that has
+// arrived and that belongs to no earlier gw_recv; if gw_recv_any ends early, it takes no message.
 
 /// Options of messages.
 typedef struct GW_BY_NAME gw_message_options {
     int64_t tag GW_DEFAULT(0);
     int64_t timeout_ms
-        GW_DEFAULT(GW_GROUP_TIMEOUT);  ///< milliseconds; GW_NO_TIMEOUT: the scope's deadline alone
+        GW_DEFAULT(GW_GROUP_TIMEOUT);  ///< milliseconds; GW_NO_TIMEOUT: only the scope's deadline
     const char *origin GW_DEFAULT(NULL);  ///< "train.c:12"; set by the short forms of C
 } gw_message_options;
 
-/// Sends |x| to member |to| and blocks until that member has received it.
+/// Sends |x| to member |to| and blocks until member |to| has received it.
 ///
 /// x: any shape and dtype.
 /// to: a rank in the group. A member that sends to itself calls gw_irecv before gw_send.
@@ -585,7 +587,7 @@ GW_API GW_TYPE_OF(gw_send) gw_send_with;
 
 /// Sends |x| to member |to| and does not block.
 ///
-/// Returns: a future of none, done when the member has received it.
+/// Returns: a future of none, which resolves when member |to| has received |x|.
 /// Source: torch.distributed.isend.
 GW_API gw_future *gw_isend(gw_scope *s, gw_group *group, gw_tensor *x, int to,
                            gw_message_options options GW_DEFAULT({})) GW_CALLS(gw_isend_with);
@@ -595,7 +597,7 @@ GW_API GW_TYPE_OF(gw_isend) gw_isend_with;
 /// Blocks until the next message of member |from| with the tag .tag arrives.
 ///
 /// from: a rank in the group.
-/// Returns: its tensor.
+/// Returns: the tensor of the message.
 /// Source: torch.distributed.recv.
 GW_API gw_tensor *gw_recv(gw_scope *s, gw_group *group, int from,
                           gw_message_options options GW_DEFAULT({})) GW_CALLS(gw_recv_with);
@@ -604,7 +606,7 @@ GW_API GW_TYPE_OF(gw_recv) gw_recv_with;
 
 /// Receives the next message of member |from| with the tag .tag and does not block.
 ///
-/// Returns: a future of its tensor.
+/// Returns: a future of the tensor.
 /// Source: torch.distributed.irecv.
 GW_API gw_future *gw_irecv(gw_scope *s, gw_group *group, int from,
                            gw_message_options options GW_DEFAULT({})) GW_CALLS(gw_irecv_with);
@@ -614,7 +616,7 @@ GW_API GW_TYPE_OF(gw_irecv) gw_irecv_with;
 /// Blocks until a message of any member with the tag .tag arrives.
 ///
 /// out_from: receives the rank of the sender.
-/// Returns: its tensor.
+/// Returns: the tensor of the message.
 /// Source: torch.distributed.recv without src.
 GW_API gw_tensor *gw_recv_any(gw_scope *s, gw_group *group, int *out_from,
                               gw_message_options options GW_DEFAULT({})) GW_CALLS(gw_recv_any_with);
@@ -637,7 +639,7 @@ typedef struct gw_message {
     int64_t tag;
 } gw_message;
 
-/// Starts all |messages|, then blocks until all are done, so that each member may list them in any order.
+/// Starts all |messages|, then blocks until all of them are done; each member may list its messages in any order.
 ///
 ///     gw_group *g = gw_group_world(root);
 ///     int n = gw_group_size(g), me = gw_group_rank(g);
@@ -645,9 +647,10 @@ typedef struct gw_message {
 ///     gw_list *received = gw_batch(s, g, ring, 2);
 ///     gw_tensor *theirs = gw_tensor_of(s, gw_list_get(s, received, 1));
 ///
-/// messages: |count| messages; the library gives each a tag of its own.
-/// Returns: a list in the order of |messages|: the tensor of a received message, none for a sent one.
-/// Errors: INVALID, before any tensor is sent, for options with a tag.
+/// messages: |count| messages; the library gives each message a separate tag.
+/// Returns: a list in the order of |messages|, with the tensor of each received message, and none for each sent
+/// message.
+/// Errors: INVALID, before any tensor is sent, if |options| have a tag.
 /// Source: torch.distributed.batch_isend_irecv.
 GW_API gw_list *gw_batch(gw_scope *s, gw_group *group, const gw_message *messages, int count,
                          gw_message_options options GW_DEFAULT({})) GW_CALLS(gw_batch_with);

@@ -1,8 +1,8 @@
 // Data: datasets, samplers, and loaders that give batches.
 //
-// A dataset is a count of items and a function that returns an item; a sampler decides which items an epoch reads, and
-// in which order; a loader reads the items and puts batches together, when they are requested, or earlier, on threads
-// of its own. Names and defaults are those of torch.utils.data.
+// A dataset is a count of items and a function that returns an item. A sampler decides which items an epoch reads, and
+// in which order. A loader reads the items and puts batches together, when the program requests them, or earlier, on
+// threads of the loader. Names and defaults are those of torch.utils.data.
 //
 //     gw_dataset *train = gw_tensor_dataset(root, "digits", images, labels);      // rows are items
 //     gw_data_loader *loader = gw_data_loader_open(root, train, .batch_size = 32, .shuffle = true);
@@ -41,7 +41,7 @@
 // Errors, of all of them: INVALID for arguments out of range; NO_MEMORY.
 // Ownership: datasets, samplers and loaders belong to the scope that made them; a loader holds a count on its dataset, a
 // dataset on its tensors.
-// Threads: as the scope. With .num_workers a dataset's function runs on several threads at once.
+// Threads: the same as for the scope. With .num_workers a dataset's function runs on several threads at once.
 #ifndef GRADWIRE_DATA_H
 #define GRADWIRE_DATA_H
 
@@ -75,8 +75,8 @@ GW_API gw_dataset *gw_dataset_open(gw_scope *s, const char *name, int64_t count,
 /// Makes a dataset of the rows of tensors: gw_tensor_dataset(s, name, x, ...). Item i is a list of the rows i of all
 /// tensors.
 ///
-/// tensors: written one by one in the short form; all have as many rows, and are not written while a loader reads
-/// ahead.
+/// tensors: listed one by one in the short form; all have the same number of rows, and the program does not write to
+/// them while a loader reads ahead.
 /// Returns: the dataset.
 /// Source: torch.utils.data.TensorDataset.
 GW_API gw_dataset *gw_tensor_dataset(gw_scope *s, const char *name, gw_tensor *const *tensors,
@@ -111,7 +111,7 @@ typedef struct gw_sampler gw_sampler;
 /// Source: torch.utils.data.SequentialSampler.
 GW_API gw_sampler *gw_sequential_sampler(gw_scope *s, gw_dataset *d);
 
-/// Makes a sampler of all items in a random order that depends on seed and epoch, and differs from PyTorch's.
+/// Makes a sampler of all items in a random order. The order depends on seed and epoch, and differs from PyTorch's.
 /// Returns: the sampler.
 /// Source: torch.utils.data.RandomSampler.
 GW_API gw_sampler *gw_random_sampler(gw_scope *s, gw_dataset *d, uint64_t seed);
@@ -126,8 +126,8 @@ typedef struct GW_BY_NAME gw_distributed_sampler_options {
     uint64_t seed GW_DEFAULT(0);  ///< the same on all replicas
 } gw_distributed_sampler_options;
 
-/// Makes a sampler for one of several replicas: all replicas have the same order of items, of which replica .rank reads
-/// every .num_replicas-th item, beginning at .rank; all read the same number.
+/// Makes a sampler for one of several replicas. All replicas have the same order of items; replica .rank reads every
+/// .num_replicas-th item, beginning at item .rank. All replicas read the same number of items.
 /// Returns: the sampler.
 /// Source: torch.utils.data.DistributedSampler.
 GW_API gw_sampler *gw_distributed_sampler(gw_scope *s, gw_dataset *d,
@@ -137,10 +137,10 @@ GW_API gw_sampler *gw_distributed_sampler(gw_scope *s, gw_dataset *d,
     GW_FORM_2(gw_distributed_sampler, gw_distributed_sampler_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_distributed_sampler) gw_distributed_sampler_with;
 
-/// Sets the epoch that is read next, 0 at first; a loader increments it.
+/// Sets the number of the next epoch, which is 0 at first; a loader increments it.
 /// Source: torch.utils.data.DistributedSampler.set_epoch.
 GW_API void gw_sampler_set_epoch(gw_scope *s, gw_sampler *sampler, int64_t epoch);
-/// Returns the epoch that is read next.
+/// Returns the number of the next epoch.
 GW_API int64_t gw_sampler_epoch(const gw_sampler *sampler);
 /// Returns the number of items in an epoch.
 GW_API int64_t gw_sampler_count(const gw_sampler *sampler);
@@ -175,7 +175,8 @@ typedef struct GW_BY_NAME gw_data_loader_options {
     gw_collate *collate_fn GW_DEFAULT(NULL);  ///< NULL: gw_default_collate
     void *collate_state GW_DEFAULT(NULL);     ///< lives as long as the loader
     bool drop_last GW_DEFAULT(false);         ///< leave out a last batch that is not full
-    /// For the order and the random numbers of items; not given: drawn from the scope's generator.
+    /// The seed of the order and of the random numbers of items; if it is not given, the seed is drawn from the scope's
+    /// generator.
     int64_t seed GW_DEFAULT(GW_NOT_GIVEN);
 } gw_data_loader_options;
 
@@ -188,14 +189,14 @@ GW_API gw_data_loader *gw_data_loader_open(gw_scope *s, gw_dataset *d,
 #define gw_data_loader_open(...) GW_FORM_2(gw_data_loader_open, gw_data_loader_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_data_loader_open) gw_data_loader_open_with;
 
-/// Moves to the next batch. Blocks until it is read. A batch that failed is read again by the next call.
+/// Moves to the next batch. Blocks until the batch is read. A batch that failed is read again by the next call.
 ///
-/// Returns: false at the end of an epoch, after which the next call begins the next epoch; false if |s| has failed.
+/// Returns: false at the end of an epoch (the next call then begins the next epoch), and if |s| has failed.
 /// Errors: of the dataset's function and of .collate_fn, as "frames[17]: ..."; TIMEOUT at the deadline of |s|; with
 /// .num_workers WOULD_BLOCK in an inline function.
 GW_API bool gw_data_loader_next(gw_scope *s, gw_data_loader *loader);
 
-/// Returns tensor |index| of the current batch, which is a list; if the batch is a tensor, index 0 returns it.
+/// Returns tensor |index| of the current batch, which is a list; if the batch is a single tensor, index 0 returns it.
 /// Errors: WRONG_STATE if there is no batch.
 GW_API gw_tensor *gw_data_loader_tensor(gw_scope *s, gw_data_loader *loader, int index);
 /// Returns the current batch. Strings live until the loader moves.
@@ -205,15 +206,15 @@ GW_API gw_value gw_data_loader_batch(gw_scope *s, gw_data_loader *loader);
 GW_API int64_t gw_data_loader_count(const gw_data_loader *loader);
 /// Returns the epoch of the next batch.
 GW_API int64_t gw_data_loader_epoch(const gw_data_loader *loader);
-/// Makes epoch |epoch| begin, wherever the loader is in its epoch.
+/// Begins epoch |epoch|, whatever the loader's position in the current epoch is.
 GW_API void gw_data_loader_set_epoch(gw_scope *s, gw_data_loader *loader, int64_t epoch);
 
 /// Returns the position of the loader: items that were read ahead and not returned count as unread.
 /// Returns: a map of numbers.
 GW_API gw_map *gw_data_loader_state_dict(gw_scope *s, gw_data_loader *loader);
-/// Sets the loader to the position |state|, so that it continues with the same items; the dataset and the sampler must
-/// have the same counts.
-/// Errors: INVALID for another dataset or sampler; then nothing has changed.
+/// Sets the loader to the position |state|, so that the loader continues with the same items; the dataset and the
+/// sampler must be the same as when |state| was made.
+/// Errors: INVALID if |state| is malformed, or is for epochs of another number of items; the loader is then unchanged.
 GW_API void gw_data_loader_load_state_dict(gw_scope *s, gw_data_loader *loader, gw_map *state);
 
 #ifdef __cplusplus

@@ -11,28 +11,29 @@
 //     }
 //
 // Each member makes backward passes over its own batch; the gradient that a pass leaves for a parameter is the mean
-// over all members. Gradients are reduced in buckets, those of the last layers first, while the pass continues. This
-// holds for passes across workers, too: if another worker began the pass, the part of it on this member ends when the
-// means have arrived, and occupies no thread until then.
+// over all members. Gradients are reduced in buckets while the pass continues; the buckets of the last layers are
+// reduced first. The same holds for passes across workers: if another worker began the pass, the part of the pass on
+// this member ends when the means have arrived. Until then this part occupies no thread.
 //
 // A parameter that a member's pass does not use contributes zeros. A parameter that no member uses has no gradient on
-// any member (NOT_FOUND). The n-th passes of all members are reduced together: so all members make the same number of
+// any member (NOT_FOUND). The n-th passes of all members are reduced together; so all members make the same number of
 // passes, in the same order. A pass with .inputs, or one that uses no parameter of the model, is not counted; a member
 // without a batch calls gw_ddp_skip. If a scope closes and no gw_optimizer_step, gw_clip_grad_norm, gw_grad or the like
-// has used the means in it, the log warns once: most often the step was made in another scope.
+// has used the means in this scope, the log warns once: most often the step was made in another scope.
 //
-// A pass that fails on one member fails on all, with the error of that member, and is counted. A pass also fails on all
-// members if its scope has failed before: a member whose scope fails before it calls the model, for example because a
-// batch cannot be read, calls the model (or gw_ddp_skip) and gw_backward in the failed scope, as in any other step. If
-// it calls the model, or a module that contains the model, in training and with gradients on, the other members get the
-// error when it calls gw_backward, or when its scope closes. With .shards a scope that has failed ends the whole step:
-// the other members get the error once. A member that does not call the model either is one pass behind the others
+// A pass that fails on one member fails on all members, with the error of that member; it is counted. A pass also fails
+// on all members if the scope of one member has failed before the pass. So if a member's scope fails before the member
+// calls the model, for example because a batch cannot be read, the member still calls the model (or gw_ddp_skip) and
+// gw_backward in the failed scope, as in any other step. Assume that a member in a failed scope calls the model, or a
+// module that contains the model, in training and with gradients on. The other members then get the error when that
+// member calls gw_backward, or when its scope closes. With .shards a scope that has failed ends the whole step: the
+// other members get the error once. A member that does not even call the model is one pass behind the others afterwards
 // (gw_ddp_reform).
 //
 // Errors, of all of them: INVALID for arguments; the errors of collectives (gradwire/collective.h).
-// Ownership: a gw_ddp belongs to the scope that it was opened in, and holds a count on the model. Closing it does not
-// affect the other members.
-// Threads: as the model. Passes of several scopes are reduced one after the other.
+// Ownership: a gw_ddp belongs to the scope that it was opened in, and holds a count on the model. Closing a gw_ddp does
+// not affect the other members.
+// Threads: the same as for the model. Passes of several scopes are reduced one after the other.
 #ifndef GRADWIRE_DDP_H
 #define GRADWIRE_DDP_H
 
@@ -52,58 +53,61 @@ typedef struct gw_bucket gw_bucket;
 /// How the buffers of the model, such as the statistics of a batch norm, are kept equal on all members.
 typedef enum gw_buffers {
     GW_BUFFERS_BROADCAST,       ///< rank 0 sends its buffers before each forward in training
-    GW_BUFFERS_LEFT,            ///< not at all: each member keeps its own buffers
+    GW_BUFFERS_LEFT,            ///< each member keeps its own buffers; none are sent
     GW_BUFFERS_WITH_GRADIENTS,  ///< rank 0 sends its buffers in a bucket of each backward pass
-    GW_BUFFERS_AVERAGE          ///< as above, but floating buffers become the mean over all members
+    /// As GW_BUFFERS_WITH_GRADIENTS, but floating buffers become the mean over all members.
+    GW_BUFFERS_AVERAGE
 } gw_buffers;
 
 /// Options of gw_ddp_open.
 typedef struct GW_BY_NAME gw_ddp_options {
     gw_group *group GW_DEFAULT(NULL);           ///< NULL: all workers of the job
-    int64_t bucket_bytes GW_DEFAULT(25 << 20);  ///< bytes; the size of a bucket
+    int64_t bucket_bytes GW_DEFAULT(25 << 20);  ///< the size of a bucket in bytes
     int64_t first_bucket_bytes GW_DEFAULT(
         1 << 20);  ///< bytes; the size of the first bucket of each dtype: a small one starts early
-    /// Buffers can be sent with gradients only if a parameter has f32 or f64 and no gw_comm_hook is set: else INVALID.
+    /// GW_BUFFERS_WITH_GRADIENTS and GW_BUFFERS_AVERAGE are INVALID unless a parameter has f32 or f64 and no
+    /// gw_comm_hook is set.
     gw_buffers buffers GW_DEFAULT(GW_BUFFERS_BROADCAST);
-    /// Promises that each pass of this member uses the same parameters as its first pass, so that members do not
-    /// exchange which ones are used. A pass that uses others fails on all members: "fc3.weight" was unused in the first
-    /// pass and is used now. If tensors have hooks (gw_register_hook), buckets start before the pass has run all hooks,
-    /// unless a hook made a pass of its own during the first pass.
+    /// Promises that each pass of this member uses the same parameters as the first pass of this member, so that
+    /// members do not exchange which parameters are used. A pass that uses other parameters fails on all members:
+    /// "fc3.weight" was unused in the first pass and is used now. If tensors have hooks (gw_register_hook), buckets
+    /// start before the pass has run all hooks, unless a hook made a pass of its own during the first pass.
     bool static_graph GW_DEFAULT(false);
     bool copy_gradients
-        GW_DEFAULT(false);  ///< each gradient has memory of its own, not a part of its bucket
+        GW_DEFAULT(false);  ///< each gradient has separate memory, not a part of its bucket
     /// If the gradients of a member have a NaN or an infinity, the pass fails on all members; the error names the
     /// member, the parameter and the element.
     bool check_finite GW_DEFAULT(false);
     /// The number of shards that the program cuts each batch into: a power of two, and a multiple of the number of
-    /// members. Each member makes |shards| / members passes a step, one for each of its shards in order; the last pass
-    /// gives the mean over all shards, including gradients that its scope has from passes that are not synchronised.
-    /// The weights are the same, bit for bit, with 1, 2, 4, ... members. A scope in which one step was made adds the
-    /// mean of the next step to its gradients; passes there that are not synchronised are WRONG_STATE. 0: no shards.
+    /// members. In each step, each member makes |shards| / members passes, one for each of its shards in order. The
+    /// last of these passes gives the mean over all shards; the mean includes gradients that the scope has from passes
+    /// that are not synchronised. The weights are the same, bit for bit, with 1, 2, 4, ... members. If the scope of a
+    /// step is also used for the next step, the mean of the next step is added to its gradients; passes in such a scope
+    /// that are not synchronised fail with WRONG_STATE. 0: no shards.
     int shards GW_DEFAULT(0);
-    int64_t check_every
-        GW_DEFAULT(0);  ///< compare replicas as gw_ddp_check after so many passes; 0: never
+    /// Compare replicas as gw_ddp_check does, after every so many passes; 0: never.
+    int64_t check_every GW_DEFAULT(0);
     /// Names of parameters and buffers of the model that are neither copied nor averaged.
     const char *const *ignore GW_DEFAULT(NULL);
     int ignore_count GW_DEFAULT(0);
-    /// Set by a member that has joined |group| by gw_group_join: gw_ddp_open then skips the initial broadcast, and the
+    /// Set by a member that has joined |group| by gw_group_join. gw_ddp_open then skips the initial broadcast; the
     /// member calls gw_ddp_reform next, which copies the values of the other members.
     bool joining GW_DEFAULT(false);
     const char *origin
         GW_DEFAULT(NULL);  ///< "train.c:12", for errors of passes; set by the short form of C
 } gw_ddp_options;
 
-/// Replicates |model|: copies the parameters and buffers of rank 0 to all members, and averages gradients of later
-/// passes. All members call it.
+/// Replicates |model|: copies the parameters and buffers of rank 0 to all members, and makes later passes average
+/// gradients. All members call it.
 ///
 /// model: the parameters to average are those that need a gradient, each once, in the order of gw_parameters.
 /// Blocks: until all members have called it.
-/// Returns: the handle of the other functions of this header; a program may ignore it.
+/// Returns: the handle for the other functions of this header; a program may ignore the handle.
 /// Errors: MISMATCH, naming both sides, if members have models with different names, shapes or dtypes, or differ in an
 /// option other than .check_finite, .copy_gradients and .ignore; TIMEOUT, naming the members that did not arrive;
 /// INVALID for a model in which no parameter needs a gradient, an option out of range, or an unknown name in .ignore;
 /// DUPLICATE if a parameter belongs to another gw_ddp; INVALID for .joining in a group that was not re-formed. If the
-/// call fails on one member, it fails on all; all may call it again.
+/// call fails on one member, it fails on all members; all members may call it again.
 /// Source: torch.nn.parallel.DistributedDataParallel; Li et al. 2020.
 GW_API gw_ddp *gw_ddp_open(gw_scope *s, gw_module *model, gw_ddp_options options GW_DEFAULT({}))
     GW_CALLS(gw_ddp_open_with);
@@ -112,10 +116,10 @@ GW_API GW_TYPE_OF(gw_ddp_open) gw_ddp_open_with;
 
 // ---- Accumulating -------------------------------------------------------------------------------
 
-/// Turns synchronisation off: passes in |s|, and in scopes opened inside |s| later, leave the gradients of this member
-/// without exchanging them. The scope given to gw_backward decides this for all workers that the pass visits. The next
-/// synchronised pass in the same scope averages the sum of these gradients and its own, so that accumulation costs one
-/// exchange.
+/// Turns synchronisation off: passes in |s|, and in scopes opened inside |s| later, leave each member with its own
+/// gradients; members do not exchange these gradients. The scope given to gw_backward decides whether gradients are
+/// exchanged, on all workers that the pass visits. The next synchronised pass in the same scope averages the sum of
+/// these gradients and its own gradients, so that accumulation costs one exchange.
 /// Errors: none.
 /// Source: torch.nn.parallel.DistributedDataParallel.no_sync.
 GW_API void gw_ddp_no_sync(gw_scope *s);
@@ -125,20 +129,20 @@ GW_API void gw_ddp_no_sync(gw_scope *s);
 GW_API void gw_ddp_sync(gw_scope *s);
 
 /// Takes part in a pass of the other members without a batch: this member contributes the gradients that |s| has, or
-/// zeros, and gets the means. If |s| has not called the model before, this replaces one call of the model, too. It also
-/// runs in a scope that has failed: then the pass fails on all members.
-/// Errors: as gw_backward of a replicated model; INVALID if |ddp| is NULL, and the other members wait.
+/// zeros if |s| has none, and gets the means. If |s| has not called the model before, gw_ddp_skip also replaces one
+/// call of the model. gw_ddp_skip also runs in a scope that has failed; the pass then fails on all members.
+/// Errors: as gw_backward of a replicated model; INVALID if |ddp| is NULL (the other members then wait).
 GW_API void gw_ddp_skip(gw_scope *s, gw_ddp *ddp);
 
 // ---- Comparing ----------------------------------------------------------------------------------
 
 /// Compares the parameters and buffers of all members, bit by bit. All members call it.
-/// Errors: MISMATCH, naming the first parameter or buffer that differs, and the member; INVALID if |ddp| is NULL, and the
-/// other members wait.
+/// Errors: MISMATCH, naming the first parameter or buffer that differs, and the member; INVALID if |ddp| is NULL (the
+/// other members then wait).
 GW_API void gw_ddp_check(gw_scope *s, gw_ddp *ddp);
 
 /// Copies the parameters and buffers of rank 0 to all members. All members call it.
-/// Errors: of collectives; INVALID if |ddp| is NULL, and the other members wait.
+/// Errors: of collectives; INVALID if |ddp| is NULL (the other members then wait).
 GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 
 // ---- After a loss -------------------------------------------------------------------------------
@@ -146,15 +150,16 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 /// Continues training in |group|, the next generation of the group that |ddp| was opened in. All members of |group|
 /// call it; a joining member passes a gw_ddp that it opened with .joining.
 ///
-/// The members that have made most steps of |opt| (without |opt|: most passes) are ahead; the one of lowest rank among
-/// them sends its parameters, its buffers and the state of |opt| to all. A sharded |opt| continues as by
-/// gw_optimizer_reform; without |opt| every member has whole gradients again. The state of a hook is copied, too
-/// (gw_ddp_set_hook_state). Passes are counted from 0 again, but hooks keep their counts. If members may be in
-/// different calls when the loss is reported, they call gw_group_agree first, so that all re-form at the same step.
+/// The members that have made the most steps of |opt| (without |opt|: the most passes) are ahead. Among these, the
+/// member of the lowest rank sends its parameters, its buffers and the state of |opt| to all members. If |opt| is
+/// sharded, it continues as by gw_optimizer_reform; without |opt| every member has whole gradients again. The state of
+/// a hook is copied, too (gw_ddp_set_hook_state). Passes are counted from 0 again, but hooks keep their counts. If
+/// members may be in different calls when the loss is reported, all members call gw_group_agree first, so that they
+/// re-form at the same step.
 ///
 /// A step during which a member is lost may have succeeded on some members and failed on others. After gw_ddp_reform
-/// either all members have taken that step or none has: so programs count steps by gw_optimizer_steps, which is the
-/// same on all members, or without an optimizer by gw_ddp_stats.completed.
+/// either all members have taken that step or no member has. So programs count steps by gw_optimizer_steps, which is
+/// the same on all members, or without an optimizer by gw_ddp_stats.completed.
 ///
 ///     gw_group *g = gw_group_world(root, .name = "trainers");
 ///     gw_ddp *ddp = gw_ddp_open(root, model, .group = g);
@@ -169,34 +174,36 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 ///         gw_ddp_reform(root, ddp, opt, g);
 ///     }
 ///
-/// and on a joining member, before its first step:
+/// A joining member calls, before its first step:
 ///
 ///     gw_group *g = gw_group_join(root, "trainers");
 ///     gw_ddp *ddp = gw_ddp_open(root, model, .group = g, .joining = true);
 ///     gw_ddp_reform(root, ddp, opt, g);
 ///
-/// If no member has left, |group| may also be the group that |ddp| has: this repairs replicas after one member has left
-/// out a pass. The n-th passes of all members are reduced together, so that a member that is behind stays behind:
-/// passes then fail with TIMEOUT and "w1 is at pass 6, 2 behind", and without a deadline gradients of different steps
-/// are averaged. All members call gw_group_agree, then gw_ddp_reform. By default `gradwire run` ends all
-/// workers when the first one fails.
+/// If no member has left, |group| may also be the present group of |ddp|: the call then repairs replicas after one
+/// member has left out a pass. The n-th passes of all members are reduced together, so a member that is behind stays
+/// behind. Passes then fail with TIMEOUT and "w1 is at pass 6, 2 behind". Without a deadline, gradients of different
+/// steps are averaged. To repair the replicas, all members call gw_group_agree, then gw_ddp_reform. By default
+/// `gradwire run` ends all workers when the first worker fails.
 ///
 /// opt: the optimizer of the model; or NULL on all members.
-/// Errors: of collectives; MISMATCH, naming both sides, if members have different models or hooks, or only some give an
-/// optimizer; INVALID if |group| is NULL, and the other members wait.
+/// Errors: of collectives; MISMATCH, naming both sides, if members have different models or hooks, or only some members
+/// give an optimizer; INVALID if |group| is NULL (the other members then wait).
 GW_API void gw_ddp_reform(gw_scope *s, gw_ddp *ddp, gw_optimizer *opt, gw_group *group);
 
 // ---- Hooks --------------------------------------------------------------------------------------
 
-/// Computes what replaces the gradients of a bucket. The library calls the hook on every member for each bucket, in the
-/// same order; the gradients are not divided by the number of members yet. The hook does not block. It starts
-/// collectives of gw_bucket_group before it returns, the same number on each member. |s| owns the handles that the hook
-/// makes, and is not the scope of the pass. |b| is valid until the hook returns. gradwire/comm_hook.h has more hooks.
+/// A communication hook: computes the replacement of the gradients of a bucket. The library calls the hook on every
+/// member for each bucket, in the same order. The gradients are not yet divided by the number of members. The hook does
+/// not block. Before it returns, the hook starts collectives of gw_bucket_group, the same number on each member. |s|
+/// owns the handles that the hook makes, and is not the scope of the pass. |b| is valid until the hook returns.
+/// gradwire/comm_hook.h has more hooks.
 ///
 /// Returns: a future of a tensor in the shape of gw_bucket_tensor.
 typedef gw_future *gw_comm_hook(gw_scope *s, gw_bucket *b, void *context);
 
-/// Sets the hook of |ddp|: once, on all members, before the first pass; on a joining member before gw_ddp_reform.
+/// Sets the hook of |ddp|. All members call this once, before the first pass; a joining member calls it before
+/// gw_ddp_reform.
 ///
 /// context: lives as long as |ddp|.
 /// Errors: WRONG_STATE after the first pass. The first pass and gw_ddp_reform fail with MISMATCH, naming both sides, if
@@ -204,15 +211,16 @@ typedef gw_future *gw_comm_hook(gw_scope *s, gw_bucket *b, void *context);
 /// Source: torch.nn.parallel.DistributedDataParallel.register_comm_hook.
 GW_API void gw_ddp_set_hook(gw_scope *s, gw_ddp *ddp, gw_comm_hook *hook, void *context);
 
-/// Returns the state of a hook of the program; gw_ddp_reform calls it on the member whose state all others get.
+/// A function of the program that returns the state of a hook; gw_ddp_reform calls it on the member whose state all
+/// other members get.
 /// Returns: the state.
 typedef gw_map *gw_hook_save(gw_scope *s, void *context);
-/// Sets the state of a hook of the program; gw_ddp_reform calls it on all members. |is_behind| is true on members that
-/// were behind the sender of |state|, or that join.
+/// A function of the program that sets the state of a hook; gw_ddp_reform calls it on all members. |is_behind| is true
+/// on members that were behind the sender of |state|, and on joining members.
 typedef void gw_hook_load(gw_scope *s, void *context, gw_map *state, bool is_behind);
 
-/// Sets how gw_ddp_reform copies the state of a hook of the program; all members call it. Hooks of the library need no
-/// such call.
+/// Sets the functions with which gw_ddp_reform copies the state of a hook of the program; all members call this. Hooks
+/// of the library need no such call.
 /// Errors: WRONG_STATE without a hook.
 GW_API void gw_ddp_set_hook_state(gw_scope *s, gw_ddp *ddp, gw_hook_save *save, gw_hook_load *load);
 
@@ -258,22 +266,24 @@ typedef struct gw_ddp_stats {
     int parameters, buckets;
     int64_t parameter_bytes;
     char dtypes[40];  ///< of parameters: "f32, bf16"
-    int64_t passes;   ///< synchronised passes, and parts on this member of passes that others began
+    /// Synchronised passes, including the parts on this member of passes that other workers began.
+    int64_t passes;
     int64_t reduced;  ///< how many of |passes| have received all their means
-    int64_t
-        completed;  ///< |reduced| and those of earlier generations: after gw_ddp_reform the same on all members
+    /// |reduced|, plus the passes that were reduced in earlier generations; after gw_ddp_reform the same on all
+    /// members.
+    int64_t completed;
     bool rebuilt;    ///< the buckets follow the order in which gradients were ready
     bool is_static;  ///< each pass so far has used the same parameters on this member
     bool has_hook;
     const char *backend;  ///< of the group: "session", "mpi"
-    gw_status error;      ///< of the last pass that failed; GW_OK: none has
+    gw_status error;      ///< the status of the last pass that failed; GW_OK: no pass has failed
     int unused;           ///< parameters that no member has used in the last pass
-    int64_t
-        timed_pass;  ///< the last pass that was timed: the first 10 are, then every 100th; 0: none
-    /// Microseconds of |timed_pass|. forward_us: from the first forward after the previous pass to the begin of the
-    /// pass; backward_us: from there to the last gradient; communication_us: from the start of the first bucket to the
-    /// last mean; waited_us: the part of communication_us after the last gradient, the only part not concurrent with
-    /// the pass.
+    /// The last pass that was timed (the first 10 passes and then every 100th are); 0: none.
+    int64_t timed_pass;
+    /// Microseconds of |timed_pass|. forward_us: from the first forward after the previous pass to the beginning of the
+    /// pass; backward_us: from the beginning of the pass to its last gradient; communication_us: from the start of the
+    /// first bucket to the last mean; waited_us: the part of communication_us after the last gradient, the only part
+    /// not concurrent with the pass.
     double forward_us, backward_us, communication_us, waited_us;
 } gw_ddp_stats;
 

@@ -1,7 +1,7 @@
 // Backward across workers.
 //
 // The tensors of a call, a reply or a fetched value keep their history, on every worker: gw_backward walks back through
-// all of them. Nothing has to be opened or handed over for it.
+// the graphs of all of them. The program needs no context object for this.
 //
 //     gw_scope  *s    = gw_scope_open(root);
 //     gw_tensor *y    = gw_tensor_of(s, gw_rpc_sync(s, "ps", "layer", x));      // the layer's weight lives on ps
@@ -10,18 +10,19 @@
 //     gw_optimizer_step(s, opt);
 //     gw_scope_close_up(s);                                                        // releases gradients on every worker
 //
-// Gradients belong to the scope given to gw_backward, on every worker: if that scope calls a function on another
-// worker, the function gets that worker's gradients from gw_grad and gw_grads_get in its own scope. Passes in different
+// Gradients belong to the scope given to gw_backward, on every worker. If a function is called in that scope on another
+// worker, gw_grad and gw_grads_get in the function's own scope return the gradients of that worker. Passes in different
 // scopes never mix.
 //
-// A pass does not wait for graphs that the loss does not use. If it fails, it fails on all workers with one error: that
-// of a derivative on any worker, DISCONNECTED for a worker that is gone, CANCELLED, or TIMEOUT at the deadline of the
-// scope (without a deadline, when nothing has arrived for the timeout of a call). Then no worker has its gradients, the
-// graph is as it was, and another pass may be tried. In a scope of gw_no_grad the results of calls have no history.
+// A pass does not wait for graphs that the loss does not use. If a pass fails, it fails on all workers with one error:
+// the error of a derivative on any worker, DISCONNECTED for a worker that is gone, CANCELLED, or TIMEOUT at the
+// deadline of the scope. Without a deadline, a pass fails with TIMEOUT when nothing has arrived for the timeout of a
+// call. Then no worker has gradients of that pass, the graph is as it was before the pass, and the program may try
+// another pass. In a scope of gw_no_grad the results of calls have no history.
 //
 // Ownership: a sender keeps the graph of sent tensors until the receiver has released them, or a pass without
 // .retain_graph has used it.
-// Threads: as the scope.
+// Threads: the same as for the scope.
 #ifndef GRADWIRE_DIST_H
 #define GRADWIRE_DIST_H
 
@@ -32,11 +33,11 @@
 extern "C" {
 #endif
 
-/// Copies the gradient that the tensor named by |parameter| has in |s| from its owner to this worker. Blocks until it
-/// has arrived.
+/// Copies the gradient that the tensor named by |parameter| has in |s| from the owner of the tensor to this worker.
+/// Blocks until the gradient has arrived.
 ///
 /// Returns: the gradient.
-/// Errors: NOT_FOUND if no pass of |s| has reached it; of calls (gradwire/rpc.h).
+/// Errors: NOT_FOUND if no pass of |s| has reached the tensor; of calls (gradwire/rpc.h).
 /// Source: torch.distributed.autograd.get_gradients.
 GW_API gw_tensor *gw_rref_grad(gw_scope *s, gw_rref *parameter);
 

@@ -10,23 +10,23 @@
 //     }
 //     gw_join_close(root, join);                                         // blocks until no member has inputs
 //
-// Replicas wait for each other in each step, so that a member with fewer inputs would block the others. Once a member
-// has closed its join, it shadows the collectives of the others' iterations: it contributes zeros to the means of
-// gradients, and steps its part of a sharded optimizer; it does not take part in other collectives of the program
-// (batch norm over all members, metrics). When no member has inputs left, all replicas get the weights and buffers of a
-// member that was active in the last iteration.
+// Replicas wait for each other in each step, so that without a join a member with fewer inputs would block the others.
+// After a member has closed its join, it shadows the collectives of the other members' iterations: it contributes zeros
+// to the means of gradients, and steps its part of a sharded optimizer. A member that shadows does not take part in
+// other collectives of the program (batch norm over all members, metrics). When no member has inputs left, all replicas
+// get the weights and buffers of a member that was active in the last iteration.
 //
-// If the first joinable is a gw_ddp, an iteration begins when the program calls its model in training, with gradients
-// on; this runs one small collective in addition. Otherwise an iteration begins when the program calls gw_join_notify.
-// Each iteration has one synchronised pass of each gw_ddp, or, by gw_ddp_no_sync on all members, none. A local
-// optimizer that is not among the joinables makes no steps on members that have closed: they get the weights, but not
-// its state.
+// If the first joinable is a gw_ddp, an iteration begins when the program calls the model of that gw_ddp in training,
+// with gradients on; each iteration then runs one small collective in addition. Otherwise an iteration begins when the
+// program calls gw_join_notify. Each iteration has one synchronised pass of each gw_ddp, or, if all members use
+// gw_ddp_no_sync, no synchronised pass. A local optimizer that is not among the joinables makes no steps on members
+// that have closed; at the end these members get the weights, but not the state of that optimizer.
 //
 // Errors, of all of them: INVALID for arguments. If an iteration fails on active members, it also fails on members that
-// shadow it, and the next iteration follows. If a member fails outside an iteration, closes its join in a scope that
-// has failed, or is lost, the join ends on all members with that error.
+// shadow it; then the next iteration follows. If a member fails outside an iteration, closes its join in a scope that
+// has failed, or is lost, the join ends on all members with the error of that member.
 // Ownership: a join belongs to the scope that it was opened in, and holds counts on its joinables.
-// Threads: as the model. One iteration at a time.
+// Threads: the same as for the model. A join has one iteration under way at a time.
 // Source: torch.distributed.algorithms.Join.
 #ifndef GRADWIRE_JOIN_H
 #define GRADWIRE_JOIN_H
@@ -43,39 +43,44 @@ typedef struct gw_join gw_join;
 
 /// An iteration of a join; the same values on all members.
 typedef struct gw_join_iteration {
-    int64_t number;  ///< from 1; at the end that of the last iteration, or 0 if there was none
+    /// Counted from 1; at the end of the join, the number of the last iteration, or 0 if there was none.
+    int64_t number;
     int members,
-        active;  ///< how many members, and how many with inputs; at the end as in the last iteration
-    int last;    ///< the highest active rank
-    bool synchronised;  ///< it has a pass that members reduce
+        /// How many members there are, and how many have inputs; at the end of the join, the values of the last
+        /// iteration.
+        active;
+    int last;           ///< the highest active rank
+    bool synchronised;  ///< the iteration has a pass that members reduce
 } gw_join_iteration;
 
-/// A function of a joinable, called on members that have closed, or at the end.
+/// A function of a joinable, called on members that have closed, or at the end of the join.
 typedef void gw_join_function(gw_scope *s, const gw_join_iteration *at, void *context);
 
-/// What uses collectives in each iteration: |ddp|, or |optimizer|, or the functions.
+/// An object that uses collectives in each iteration: |ddp|, or |optimizer|, or the functions.
 typedef struct gw_joinable {
     gw_ddp *ddp;
     gw_optimizer *optimizer;  ///< a sharded optimizer, or one with local parameters alone
-    gw_join_function *
-        shadow;  ///< called in each iteration on members that have closed, also if the scope has failed; or NULL
-    gw_join_function *finish;  ///< called on all members at the end; or NULL
+    /// Called in each iteration on members that have closed, also if the scope has failed; or NULL.
+    gw_join_function *shadow;
+    gw_join_function *finish;  ///< called on all members at the end of the join; or NULL
     void *context;
-    gw_group *group;  ///< for the collectives of |shadow| and |finish| alone; NULL: they call none
+    gw_group *group;  ///< only for the collectives of |shadow| and |finish|; NULL: these call none
 } gw_joinable;
 
 /// Options of gw_join_open.
 typedef struct GW_BY_NAME gw_join_options {
-    /// True: the sum of gradients is divided by the number of active members. False: it is divided by the number of all
-    /// members, as if members without inputs had gradients of zero.
+    /// True: the sum of gradients is divided by the number of active members. False: the sum is divided by the number
+    /// of all members, as if members without inputs had gradients of zero.
     bool active_divisor GW_DEFAULT(false);
-    /// The first member that closes ends the join for all with CANCELLED: "w0 has no more input".
+    /// The first member that closes its join ends the join for all members with CANCELLED: "w0 has no more input".
     bool fail_early GW_DEFAULT(false);
-    bool off GW_DEFAULT(false);  ///< the join does nothing: for equal numbers of inputs
+    /// The join does nothing: for programs with equal numbers of inputs.
+    bool off GW_DEFAULT(false);
 } gw_join_options;
 
 /// Opens a join of |count| joinables. All members call it, with the same joinables in the same order. A member that has
-/// closed shadows them in that order, in one scope, in which an optimizer finds the gradients of the gw_ddp before it.
+/// closed shadows the joinables in that order, in one scope; so an optimizer finds the gradients of the gw_ddp before
+/// it.
 ///
 /// Returns: the join.
 /// Errors: INVALID if the joinables' groups have different members, or an optimizer has parameters of other workers;
@@ -87,10 +92,10 @@ GW_API gw_join *gw_join_open(gw_scope *s, const gw_joinable *joinables, int coun
 #define gw_join_open(...) GW_FORM_3(gw_join_open, gw_join_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_join_open) gw_join_open_with;
 
-/// Ends the inputs of this member. It also runs in a scope that has failed.
+/// Ends the inputs of this member. gw_join_close also runs in a scope that has failed.
 ///
-/// Blocks: until no member has inputs; meanwhile this member shadows the iterations of the others. Warns once after
-/// 1,000 such iterations.
+/// Blocks: until no member has inputs; during that time this member shadows the iterations of the other members. The
+/// log warns once, after 1,000 shadowed iterations.
 /// Errors: those of all functions of this header.
 GW_API void gw_join_close(gw_scope *s, gw_join *join);
 
@@ -99,7 +104,7 @@ GW_API void gw_join_close(gw_scope *s, gw_join *join);
 /// Errors: INVALID for a join whose first joinable is a gw_ddp.
 GW_API void gw_join_notify(gw_scope *s, gw_join *join);
 
-/// Returns the iteration that is under way, or else the last one.
+/// Returns the iteration that is under way, or else the last iteration.
 GW_API gw_join_iteration gw_join_get_iteration(const gw_join *join);
 
 #ifdef __cplusplus

@@ -11,17 +11,18 @@
 //
 // GW_TRACE_ERRORS=1 logs the first error of each scope when it happens, with the source line of the remote call that
 // failed, or, if the program was built with -g, of the operation (by addr2line). GW_ABORT_ON_ERROR=1 ends the process
-// at that point, for a debugger or a core. Both are for debugging: they also report errors that the program expects and
-// handles.
+// at that point, for a debugger or a core. Both variables are for debugging: they also report errors that the program
+// expects and handles.
 //
-// GW_CHECK=1 is the checked mode. It ends the process with an error text and a core for mistakes that are not detected
-// otherwise: using a scope after it was closed, using a tensor that a closed scope held, closing a scope twice, using a
-// scope in two threads at once, writing through a pointer of gw_data_for_write after the next operation, and making a
-// backward pass inside a hook whose gradients nothing reads (gradwire/autograd.h). A checked program is a few per cent
-// slower.
+// GW_CHECK=1 is the checked mode. The checked mode ends the process with an error text and a core for mistakes that are
+// not detected otherwise: using a scope after it was closed, using a tensor that a closed scope held, closing a scope
+// twice, using a scope in two threads at once, writing through a pointer of gw_data_for_write after the next operation,
+// and making, inside a hook, a backward pass whose gradients nothing reads (gradwire/autograd.h). A checked program is
+// a few per cent slower.
 //
 // The log warns of variables with malformed values, such as GW_LOG=loud or GW_LEND=off, and of names similar to those
-// of the library, such as GW_LOGS, when the program opens its first root scope, or when the library first reads them.
+// of the library, such as GW_LOGS. The log warns when the program opens its first root scope, or when the library first
+// reads the variable.
 //
 // Threads: both functions are called before gw_rpc_init. A sink is called on any thread, also on several at once.
 #ifndef GRADWIRE_LOG_H
@@ -38,10 +39,10 @@ typedef enum gw_log_level {
     GW_LOG_NONE = 0,
     GW_LOG_ERROR,    ///< something failed, and no caller gets the error
     GW_LOG_WARNING,  ///< a worker is lost, or a connection is refused
-    GW_LOG_INFO,     ///< also which worker waits for which; the default, with all lines
+    GW_LOG_INFO,     ///< also which worker waits for which other worker; the default: all lines
 } gw_log_level;
 
-/// Sets the level up to which lines are written: |level| and more important ones.
+/// Sets the level of the log: lines of |level| and more important lines are written.
 GW_API void gw_log_set_level(gw_log_level level);
 
 /// Sets where lines go.

@@ -1,6 +1,6 @@
 // Membership: the workers of the job, and events about them.
 //
-// One worker creates an elastic job and others join it, at any time; a worker may leave it, or die, and the others
+// One worker creates an elastic job, and other workers join it at any time. If a worker leaves or dies, the others
 // continue:
 //
 //     gw_rpc_init(root, .name = "boss", .job = GW_JOB_CREATE);      // the others: GW_JOB_JOIN
@@ -11,18 +11,18 @@
 //     }
 //
 // A job of fixed world size has the same events except JOINED. A worker that was killed is declared dead within a
-// second; one that is silent (stopped, or cut off) within 7 s, or 31 s if nothing was ever received from it; before
-// that it is SUSPECTED, and RECOVERED if something is received again. This is never undone: a worker that was declared
-// dead gets FENCED; it may join again by gw_rpc_init on another scope, as another member with a new rank. If it uses
-// its old name again, the name stands for the new member.
+// second. A silent worker (stopped, or cut off) is declared dead within 7 s, or within 31 s if nothing was ever
+// received from it. Before that, the silent worker is SUSPECTED, and RECOVERED if something is received again. A worker
+// that was declared dead stays dead: it gets FENCED. A fenced worker may join again by gw_rpc_init on another scope, as
+// another member with a new rank. If it uses its old name again, the name then stands for the new member.
 //
-// Workers may receive events in different orders. The epoch counts joins and ends, so that it is equal on workers that
-// have received the same ones.
+// Workers may receive events in different orders. The epoch counts joins and ends, so that two workers that have
+// received the same events have the same epoch.
 //
 // Errors, of all of them: WRONG_STATE without a job and after shutdown; FENCED if the other workers continue without
 // this one.
 // Ownership: a watch belongs to its scope, and closes with it. Names in events live as long as the agent.
-// Threads: as the scope.
+// Threads: the same as for the scope.
 #ifndef GRADWIRE_MEMBERSHIP_H
 #define GRADWIRE_MEMBERSHIP_H
 
@@ -39,9 +39,10 @@ typedef struct gw_watch gw_watch;
 typedef enum gw_member_event_kind {
     GW_MEMBER_NONE = 0,  ///< the scope has failed
     GW_MEMBER_JOINED,
-    GW_MEMBER_SUSPECTED,  ///< nothing was received from it for some seconds
-    GW_MEMBER_RECOVERED,  ///< something was received again
-    GW_MEMBER_LEFT,       ///< it called gw_rpc_leave or gw_rpc_shutdown, or closed its scope
+    GW_MEMBER_SUSPECTED,  ///< nothing was received from the member for some seconds
+    GW_MEMBER_RECOVERED,  ///< something was received from the member again
+    /// The member called gw_rpc_leave or gw_rpc_shutdown, or closed its scope.
+    GW_MEMBER_LEFT,
     GW_MEMBER_DIED
 } gw_member_event_kind;
 
@@ -54,22 +55,23 @@ typedef struct gw_member_event {
     uint64_t missed;  ///< how many earlier events were dropped: the queue holds 256
 } gw_member_event;
 
-/// Opens a queue of the events from now on. If gw_rpc_workers is called after this, no worker is missed: a change
-/// between the two calls is in the list and in the queue.
+/// Opens a queue of the events from now on. If gw_rpc_workers is called after gw_watch_open, no worker is missed: a
+/// change between the two calls is in the list and in the queue.
 /// Returns: the queue.
 GW_API gw_watch *gw_watch_open(gw_scope *s);
 
 /// Blocks until the next event, at most until the deadline of |s|.
 /// Returns: the event.
-/// Errors: TIMEOUT; DISCONNECTED if no event can follow: in a job of fixed world size, once no other worker is left.
+/// Errors: TIMEOUT; DISCONNECTED if no event can follow: in a job of fixed world size, after the last other worker is
+/// gone.
 GW_API gw_member_event gw_watch_next(gw_scope *s, gw_watch *w);
 
 /// Returns whether gw_watch_next would not block.
 GW_API bool gw_watch_ready(gw_watch *w);
 
-/// Makes a future that fails, with DISCONNECTED and the name, as soon as one of |count| workers has died or left. With
-/// it a wait ends when a worker is lost instead of at a deadline: a method that replies when all workers have called it
-/// returns
+/// Makes a future that fails, with DISCONNECTED and the name, as soon as one of |count| workers has died or left. Such
+/// a future ends a wait when a worker is lost, before the deadline: a method that replies when all workers have called
+/// it returns
 ///
 ///     gw_future *either[] = { self->all_arrived, self->lost };  // gw_member_lost(own, workers, count)
 ///     gw_future *first = gw_collect_first(s, either, 2);        // what the method returns
@@ -81,9 +83,9 @@ GW_API bool gw_watch_ready(gw_watch *w);
 /// Errors: NOT_FOUND for an unknown worker.
 GW_API gw_future *gw_member_lost(gw_scope *s, const gw_worker *workers, int count);
 
-/// Lists the workers of the job, this one included, by rank.
+/// Lists the workers of the job, including this worker, by rank.
 ///
-/// out_count: receives their number.
+/// out_count: receives the number of workers.
 /// Returns: an array that lives as long as |s|; NULL if |s| has failed.
 GW_API const gw_worker *gw_rpc_workers(gw_scope *s, int *out_count);
 
@@ -93,7 +95,7 @@ GW_API const gw_worker *gw_rpc_workers(gw_scope *s, int *out_count);
 ///     gw_rpc_sync_all(s, trainers, count, "train", steps);
 ///
 /// name: %d in it stands for digits.
-/// out_count: receives their number, which may be 0.
+/// out_count: receives the number of workers, which may be 0.
 /// Returns: as gw_rpc_workers.
 /// Errors: INVALID for a malformed name.
 GW_API const gw_worker *gw_rpc_workers_named(gw_scope *s, const char *name, int *out_count);

@@ -10,18 +10,19 @@
 //     gw_module_eval(s, dec);
 //     gw_checkpoint_save(s, "dec.safetensors", gw_module_state_dict(s, dec));
 //
-// Calls with several values work, too: gw_module_call_value, gw_nn_lstm_call with states and so on; this includes
-// classes of the program whose module is such a layer. Gradients flow through all arguments and results.
+// Calls with several values work, too: gw_module_call_value, gw_nn_lstm_call with states and so on; classes of the
+// program whose module is such a layer are included. Gradients flow through all arguments and results.
 //
 //     gw_lstm_result r = gw_nn_lstm_call(s, there, x, .h0 = h0, .c0 = c0);
 //
-// gw_parameters and gw_module_named_parameters return references to its parameters; gw_module_state_dict copies their
-// values to this worker, and gw_module_load_state_dict sends new ones; hooks run on this worker, before and after the
-// call. It may be a part of a local module, such as a gw_nn_sequential. gw_module_child and gw_module_parameter_get do
-// not find parts on the other worker, and fail with an error that states this.
+// gw_parameters and gw_module_named_parameters return references to the parameters of a remote module.
+// gw_module_state_dict copies their values to this worker, and gw_module_load_state_dict sends new values. Hooks run on
+// this worker, before and after the call. A remote module may be a part of a local module, such as a gw_nn_sequential.
+// gw_module_child and gw_module_parameter_get do not find parts on the other worker, and fail with an error that states
+// this.
 //
-// A class of the program is a function that makes a module from its arguments; it may have methods, which are called
-// through gw_module_rref:
+// A class of the program is a function that makes a module from its arguments. The class may have methods, which are
+// called through gw_module_rref:
 //
 //     static gw_module *decoder_open(gw_scope *own, const gw_args *a) {
 //         return gw_nn_sequential(own, gw_nn_dropout(own, 0.5), gw_nn_linear(own, gw_arg_int(own, a, 0), gw_arg_int(own, a, 1)));
@@ -32,15 +33,16 @@
 //         return gw_value_of(gw_argmax(s, gw_module_call(s, self->module, gw_arg_tensor(s, a, 0)), .dim = -1));
 //     }
 //
-// Layers of the library are the classes "gw.nn.linear" and so on, with the arguments of gw_nn_linear and so on; at the
-// end a map of options by their names in C may follow, {"bias": false, "dtype": "f64"}; the mode of
+// The layers of the library are the classes "gw.nn.linear" and so on, with the arguments of gw_nn_linear and so on. The
+// last argument may be a map of options by their names in C, {"bias": false, "dtype": "f64"}; the mode of
 // "gw.nn.embedding_bag" is "mean", "sum" or "max". "gw.nn.sequential" takes a list for each layer, ["linear", 4, 3].
 //
-// Errors: those of calls (gradwire/rpc.h); they name the worker, the class and the failed operation: "ps:
-// decoder.forward: gw.linear: ...". If making a module fails, its first use reports the error.
+// Errors: those of calls (gradwire/rpc.h); an error names the worker, the class and the failed operation: "ps:
+// decoder.forward: gw.linear: ...". If making a module fails, the first use of the module reports the error.
 // Ownership: a module belongs to the scope that made it; the object on the other worker lives as long as any reference
 // to it.
-// Threads: as the scope, one call at a time. Several workers may use the object; it runs their calls one at a time.
+// Threads: the same as for the scope, one call at a time. Several workers may use the object; the object runs their
+// calls one at a time.
 #ifndef GRADWIRE_MODULE_REMOTE_H
 #define GRADWIRE_MODULE_REMOTE_H
 
@@ -53,7 +55,8 @@ extern "C" {
 
 // ---- Making and sharing -------------------------------------------------------------------------
 
-/// Makes a module of a class that |to| has registered: gw_module_remote(s, to, class, args...). Does not block.
+/// Makes a remote module of a class that |to| has registered: gw_module_remote(s, to, class, args...). gw_module_remote
+/// does not block.
 ///
 /// to: a name, a rank, or a gw_worker.
 /// class_name: "gw.nn.linear", or a class of GW_MODULE.
@@ -65,8 +68,8 @@ GW_API gw_module *gw_module_remote(gw_scope *s, gw_target to, const char *class_
 #define gw_module_remote(s, to, ...) GW_CALL(gw_module_remote, s, gw_to(to), __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_module_remote) gw_module_remote_with;
 
-/// Makes a module from a reference that gw_module_rref returned on this worker or another, so that several workers use
-/// one module.
+/// Makes a module from a reference that gw_module_rref returned on this worker or on another worker, so that several
+/// workers use one module.
 /// Returns: the module.
 GW_API gw_module *gw_module_from_rref(gw_scope *s, gw_rref *rref);
 
@@ -76,8 +79,8 @@ GW_API gw_rref *gw_module_rref(gw_scope *s, const gw_module *m);
 
 // ---- Calling ------------------------------------------------------------------------------------
 
-/// Starts gw_module_call and does not block. A local module computes before this returns. Hooks of the output run when
-/// the output has arrived, in a scope of their own, on any thread, and must not block.
+/// Starts gw_module_call and does not block. A local module computes its output before the function returns. Hooks of
+/// the output run when the output has arrived, in a new scope, on any thread, and must not block.
 /// Returns: a future of the output.
 GW_API gw_future *gw_module_call_async(gw_scope *s, gw_module *m, gw_tensor *x);
 
@@ -103,12 +106,12 @@ typedef struct gw_module_object {
 } gw_module_object;
 
 /// Registers the class |name|, whose objects are modules, and defines the type |name| for GW_METHOD. The forms are
-/// GW_MODULE(name, open) and GW_MODULE(name, open, signature), each ended by a semicolon.
+/// GW_MODULE(name, open) and GW_MODULE(name, open, signature); a semicolon follows.
 ///
 /// open: gw_module *open(gw_scope *own, const gw_args *a).
 #define GW_MODULE(...) GW_MODULE_FORM(__VA_ARGS__)
 
-/// Adds such a class to a registry.
+/// Adds a class of modules to a registry.
 /// Errors: as gw_registry_add_class.
 GW_API void gw_registry_add_module(gw_scope *s, gw_registry *r, const char *name,
                                    const char *signature,

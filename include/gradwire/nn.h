@@ -8,7 +8,7 @@
 //     gw_optimizer *opt = gw_adam(root, gw_parameters(root, policy), .lr = 1e-2);
 //     gw_tensor *scores = gw_module_call(s, policy, state);          // state: N 4, scores: N 2
 //
-// A module of a program is a function and the parts it uses:
+// A module of a program is a function and the parts that the function uses:
 //
 //     static gw_tensor *policy_forward(gw_scope *s, gw_module *m, gw_tensor *x) {
 //         x = gw_module_call(s, gw_module_child(s, m, "affine1"), x);
@@ -21,7 +21,7 @@
 //     gw_module_register_module(root, policy, "affine2", gw_nn_linear(root, 128, 2));
 //     gw_print(root, gw_module_parameter_get(root, policy, "affine1.weight"));
 //
-// A forward may also take and return several values; then gw_module_call_value calls the module:
+// A forward may also take and return several values; gw_module_call_value calls such a module:
 //
 //     static gw_value tagger_forward(gw_scope *s, gw_module *m, const gw_args *a) {
 //         gw_tensor *indices = gw_arg_tensor(s, a, 0), *offsets = gw_arg_tensor_or_null(s, a, 1);
@@ -36,9 +36,10 @@
 // its parameters.
 //
 // Errors, of all of them: INVALID for sizes and options out of range, and for a module whose constructor failed in
-// another scope; a call has the errors of its operators, with the names of the modules; NO_MEMORY.
+// another scope; for a call of a module, the errors of its operators, with the names of the modules in the text;
+// NO_MEMORY.
 // Ownership: a module belongs to the scope that made it, and holds a count on its parts.
-// Threads: as the scope; one call at a time.
+// Threads: the same as for the scope; one call at a time.
 #ifndef GRADWIRE_NN_H
 #define GRADWIRE_NN_H
 
@@ -54,7 +55,7 @@ typedef struct gw_module gw_module;
 
 /// Computes the output of |m| for |x|.
 ///
-/// Returns: the output; if the forward of |m| returns a list, its first item.
+/// Returns: the output; if the forward of |m| returns a list, the first item of the list.
 /// Gradient: to |x| and the parameters of |m|.
 /// Errors: INVALID if the forward returns no tensor.
 GW_API gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x);
@@ -64,8 +65,8 @@ GW_API gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x);
 ///     gw_value v = gw_module_call_value(s, lstm, x, h0, c0);
 ///     gw_tensor *h = gw_tensor_of(s, gw_list_get(s, gw_list_of(s, v), 1));
 ///
-/// in: the inputs, in the order that the layer's entry states after "By value"; one that is not given is left out at
-/// the end, or is gw_none().
+/// in: the inputs, in the order that the layer's entry states after "By value"; inputs that are not given are left out
+/// at the end, or are gw_none().
 /// Returns: a tensor or a list.
 /// Gradient: to the tensors of |in| and the parameters of |m|.
 GW_API gw_value gw_module_call_value(gw_scope *s, gw_module *m, gw_values in)
@@ -114,7 +115,7 @@ GW_API gw_module *gw_nn_gelu(gw_scope *s);
 /// Makes a layer of gw_silu.
 /// Returns: a module without parameters.
 GW_API gw_module *gw_nn_silu(gw_scope *s);
-/// Makes a layer of gw_softmax along |dim|.
+/// Makes a layer that computes gw_softmax along |dim|.
 /// Returns: a module without parameters.
 GW_API gw_module *gw_nn_softmax(gw_scope *s, int dim);
 
@@ -131,8 +132,8 @@ GW_API gw_module *gw_nn_flatten(gw_scope *s, gw_nn_flatten_options options GW_DE
 #define gw_nn_flatten(...) GW_FORM_1(gw_nn_flatten, gw_nn_flatten_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_nn_flatten) gw_nn_flatten_with;
 
-/// Makes a module that calls modules one after the other: gw_nn_sequential(s, module, ...). The arguments are
-/// evaluated from left to right, so that a seed gives the same initial values with every compiler.
+/// Makes a module that calls modules one after the other: gw_nn_sequential(s, module, ...). The arguments are evaluated
+/// from left to right: a seed gives the same initial values with every compiler.
 ///
 /// modules: in the short form separate arguments.
 /// Returns: a module with the parts "0", "1", ....
@@ -167,8 +168,8 @@ GW_API GW_TYPE_OF(gw_nn_layer_norm) gw_nn_layer_norm_with;
 typedef struct GW_BY_NAME gw_nn_batch_norm_options {
     double momentum GW_DEFAULT(0.1);
     double eps GW_DEFAULT(1e-5);
-    bool cumulative GW_DEFAULT(
-        false);  ///< running statistics are the mean of all batches, as with torch's momentum=None
+    /// Running statistics are the mean over all batches, as with torch's momentum=None.
+    bool cumulative GW_DEFAULT(false);
     bool affine GW_DEFAULT(true);  ///< has weight and bias
     bool track_running_stats
         GW_DEFAULT(true);  ///< false: evaluation also uses the statistics of the batch
@@ -197,8 +198,8 @@ GW_API gw_module *gw_nn_batch_norm2d(gw_scope *s, int64_t features,
 GW_API GW_TYPE_OF(gw_nn_batch_norm2d) gw_nn_batch_norm2d_with;
 
 // ---- Convolutions, pools ------------------------------------------------------------------------
-// A pair is for height and width; in one dimension only its first number is used. C fills a pair with zeros: {1} is {1,
-// 0}, which pads the height alone, whereas PyTorch's padding=1 is {1, 1}.
+// A pair is for height and width; in one dimension only the first number of a pair is used. C fills a pair with zeros:
+// {1} is {1, 0}, which pads the height alone, whereas PyTorch's padding=1 is {1, 1}.
 
 /// The values beyond the edges of an input.
 typedef enum gw_padding_mode {
@@ -281,13 +282,13 @@ typedef struct GW_BY_NAME gw_nn_attention_options {
     bool bias GW_DEFAULT(true);
     bool batch_first GW_DEFAULT(false);  ///< N T E in place of T N E
     int64_t kdim GW_DEFAULT(GW_NOT_GIVEN), vdim GW_DEFAULT(GW_NOT_GIVEN);  ///< not given: E
-    /// Each adds a key and a value at the end: .add_bias_kv learnt ones (bias_k and bias_v), .add_zero_attn zeros,
-    /// which are last. Masks do not hide them.
+    /// With .add_bias_kv a learnt key and value (bias_k and bias_v) are added at the end; with .add_zero_attn a key and
+    /// a value of zeros are added, after the learnt key and value. Masks do not hide the added keys.
     bool add_bias_kv GW_DEFAULT(false), add_zero_attn GW_DEFAULT(false);
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_attention_options;
 
-/// Makes a multi-head attention of E = |features| in |heads|. gw_module_call uses its input as query, key and value.
+/// Makes a multi-head attention of E = |features| in |heads|. gw_module_call uses one input as query, key and value.
 ///
 /// Returns: a module with in_proj_weight: 3E E, uniform in +-sqrt(6/4E) (or, with .kdim or .vdim, q_proj_weight,
 /// k_proj_weight, v_proj_weight), in_proj_bias: 3E, zeros, bias_k and bias_v: 1 1 E, normal with deviation
@@ -312,8 +313,8 @@ typedef struct GW_BY_NAME gw_attention_options {
 /// The results of a call of attention.
 typedef struct gw_attention_result {
     gw_tensor *output;  ///< in the shape of the query
-    gw_tensor
-        *weights;  ///< N T S, or N heads T S; NULL if not needed. S includes the layer's own keys.
+    /// N T S, or N heads T S; NULL if the weights are not needed. S includes the keys that the layer itself adds.
+    gw_tensor *weights;
 } gw_attention_result;
 
 /// Calls a module of gw_nn_multihead_attention.
@@ -321,7 +322,7 @@ typedef struct gw_attention_result {
 /// query: T N E (or N first with .batch_first; or without N).
 /// key, value: S N E, likewise.
 /// Returns: output and weights. By value: query, key, value, key_padding_mask, attn_mask, need_weights,
-/// average_attn_weights; gives a list of output and weights.
+/// average_attn_weights; the result is a list of output and weights.
 GW_API gw_attention_result gw_nn_multihead_attention_call(
     gw_scope *s, gw_module *m, gw_tensor *query, gw_tensor *key, gw_tensor *value,
     gw_attention_options options GW_DEFAULT({})) GW_CALLS(gw_nn_multihead_attention_call_with);
@@ -368,9 +369,9 @@ GW_API GW_TYPE_OF(gw_nn_transformer_encoder_layer_call) gw_nn_transformer_encode
 typedef struct GW_BY_NAME gw_nn_embedding_options {
     bool sparse GW_DEFAULT(false);  ///< gradients are sparse by rows (gw_rows)
     int64_t padding_idx GW_DEFAULT(
-        GW_NOT_GIVEN);  ///< a row of zeros without gradient; a negative one counts from the end
-    /// Rows with a larger norm are scaled to this norm, in place, when they are looked up; no gradient flows through
-    /// that. 0: no row is scaled. For f32 and f64 only.
+        GW_NOT_GIVEN);  ///< a row of zeros without gradient; a negative number counts from the end
+    /// Rows with a norm above this norm are scaled to it, in place, when they are looked up; no gradient flows through
+    /// the scaling. 0: no row is scaled. For f32 and f64 only.
     double max_norm GW_DEFAULT(0);
     double norm_type GW_DEFAULT(2);
     gw_dtype dtype GW_DEFAULT(GW_F32);
@@ -400,7 +401,7 @@ typedef struct GW_BY_NAME gw_nn_embedding_bag_options {
     bool sparse GW_DEFAULT(false);  ///< gradients are sparse by rows (gw_rows)
     bool include_last_offset
         GW_DEFAULT(false);  ///< offsets have one more number: the end of the last bag
-    int64_t padding_idx GW_DEFAULT(GW_NOT_GIVEN);  ///< indices that are left out
+    int64_t padding_idx GW_DEFAULT(GW_NOT_GIVEN);  ///< occurrences of this index are left out
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_embedding_bag_options;
 
@@ -493,8 +494,8 @@ typedef struct gw_rnn_result {
 typedef struct GW_BY_NAME gw_rnn_call_options {
     gw_tensor *h0 GW_DEFAULT(NULL);  ///< the first state; NULL: 0
     /// N, i64, each from 1 to T: the lengths of sequences that are padded to T, in any order, as by
-    /// torch.nn.utils.rnn.pack_padded_sequence. Beyond its length a sequence is not read and its output is 0; its state
-    /// is the one after its last step. NULL: all have T.
+    /// torch.nn.utils.rnn.pack_padded_sequence. After its length a sequence is not read, and the output is 0; the final
+    /// state of the sequence is the state after its last step. NULL: all sequences have length T.
     gw_tensor *lengths GW_DEFAULT(NULL);
 } gw_rnn_call_options;
 
@@ -505,7 +506,7 @@ typedef struct GW_BY_NAME gw_lstm_call_options {
 } gw_lstm_call_options;
 
 /// Calls a module of gw_nn_lstm with states: gw_nn_lstm_call(s, m, x, .h0 = h, .c0 = c).
-/// Returns: output and states. By value: x, h0, c0, lengths; gives a list of output, h and c.
+/// Returns: output and states. By value: x, h0, c0, lengths; the result is a list of output, h and c.
 GW_API gw_lstm_result gw_nn_lstm_call(gw_scope *s, gw_module *m, gw_tensor *x,
                                       gw_lstm_call_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_lstm_call_with);
@@ -513,7 +514,7 @@ GW_API gw_lstm_result gw_nn_lstm_call(gw_scope *s, gw_module *m, gw_tensor *x,
 GW_API GW_TYPE_OF(gw_nn_lstm_call) gw_nn_lstm_call_with;
 
 /// Calls a module of gw_nn_gru with a state: gw_nn_gru_call(s, m, x, .h0 = h).
-/// Returns: output and state. By value: x, h0, lengths; gives a list of output and h.
+/// Returns: output and state. By value: x, h0, lengths; the result is a list of output and h.
 GW_API gw_rnn_result gw_nn_gru_call(gw_scope *s, gw_module *m, gw_tensor *x,
                                     gw_rnn_call_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_gru_call_with);
@@ -521,7 +522,7 @@ GW_API gw_rnn_result gw_nn_gru_call(gw_scope *s, gw_module *m, gw_tensor *x,
 GW_API GW_TYPE_OF(gw_nn_gru_call) gw_nn_gru_call_with;
 
 /// Calls a module of gw_nn_rnn with a state: gw_nn_rnn_call(s, m, x, .h0 = h).
-/// Returns: output and state. By value: x, h0, lengths; gives a list of output and h.
+/// Returns: output and state. By value: x, h0, lengths; the result is a list of output and h.
 GW_API gw_rnn_result gw_nn_rnn_call(gw_scope *s, gw_module *m, gw_tensor *x,
                                     gw_rnn_call_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_rnn_call_with);
@@ -533,8 +534,8 @@ GW_API GW_TYPE_OF(gw_nn_rnn_call) gw_nn_rnn_call_with;
 /// Computes the output of a module of gw_module_open for one tensor.
 /// Returns: the output.
 typedef gw_tensor *gw_module_forward(gw_scope *s, gw_module *m, gw_tensor *x);
-/// Computes the output of a module of gw_module_open for any values. It reads them by the functions of gradwire/args.h,
-/// which check them.
+/// Computes the output of a module of gw_module_open for any values. The function reads the values by the functions of
+/// gradwire/args.h, which check them.
 /// Returns: a tensor or a list.
 typedef gw_value gw_module_forward_values(gw_scope *s, gw_module *m, const gw_args *a);
 
@@ -560,7 +561,8 @@ GW_API const char *gw_module_name(const gw_module *m);
 /// Adds |child| to |m| as a part.
 ///
 /// name: without '.'.
-/// Errors: DUPLICATE if the name is taken; INVALID if |m| is inside |child|; LIMIT for modules more than 128 deep.
+/// Errors: DUPLICATE if the name is taken; INVALID if |m| is inside |child|; LIMIT if modules are nested more than 128
+/// deep.
 /// Source: torch.nn.Module.register_module.
 GW_API void gw_module_register_module(gw_scope *s, gw_module *m, const char *name,
                                       gw_module *child);
@@ -568,7 +570,7 @@ GW_API void gw_module_register_module(gw_scope *s, gw_module *m, const char *nam
 /// Adds |x| to |m| as a parameter, which needs a gradient from now on.
 ///
 /// x: a leaf.
-/// Errors: DUPLICATE if the name is taken; INVALID for a result of operators.
+/// Errors: DUPLICATE if the name is taken; INVALID if |x| is a result of operators.
 /// Source: torch.nn.Module.register_parameter.
 GW_API void gw_module_register_parameter(gw_scope *s, gw_module *m, const char *name, gw_tensor *x);
 
@@ -579,7 +581,7 @@ GW_API void gw_module_register_buffer(gw_scope *s, gw_module *m, const char *nam
 
 // ---- Training and evaluation --------------------------------------------------------------------
 
-/// Sets |m| and all its parts to training, which is how they begin.
+/// Sets |m| and all its parts to training, which is their initial mode.
 GW_API void gw_module_train(gw_scope *s, gw_module *m);
 /// Sets |m| and all its parts to evaluation.
 GW_API void gw_module_eval(gw_scope *s, gw_module *m);
@@ -591,22 +593,22 @@ GW_API bool gw_module_is_training(const gw_module *m);
 /// Lists the parameters of several modules: gw_parameters(s, module, ...).
 ///
 /// modules: in the short form separate arguments.
-/// Returns: a list in the order of registration, a module's own parameters before those of its parts, each once; for a
-/// remote module references (gradwire/module_remote.h).
+/// Returns: a list of parameters in the order of registration, each once; a module's own parameters precede those of
+/// its parts. For a remote module, the list has references (gradwire/module_remote.h).
 /// Source: torch.nn.Module.parameters.
 GW_API gw_list *gw_parameters(gw_scope *s, gw_module *const *modules, int count)
     GW_CALLS(gw_parameters_with);
 #define gw_parameters(s, ...) GW_PARAMETERS(s, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_parameters) gw_parameters_with;
 
-/// Lists the parameters of |m| by name; a shared one under all its names.
+/// Lists the parameters of |m| by name; a shared parameter is listed under all its names.
 /// Returns: a map of the parameters.
 GW_API gw_map *gw_module_named_parameters(gw_scope *s, gw_module *m);
 
 /// Returns the number of parameters of |m| and its parts.
 GW_API int gw_module_parameter_count(const gw_module *m);
-/// Returns the name of parameter |index|, "affine1.weight". This walks through |m|: a loop over all names should use
-/// gw_module_named_parameters.
+/// Returns the name of parameter |index|, "affine1.weight". gw_module_parameter_name walks through |m|: a loop over all
+/// names should use gw_module_named_parameters.
 /// Errors: INVALID when out of range.
 GW_API const char *gw_module_parameter_name(gw_scope *s, const gw_module *m, int index);
 /// Returns parameter |index|, borrowed from |m|.
@@ -632,14 +634,14 @@ GW_API gw_tensor *gw_module_buffer_get(gw_scope *s, const gw_module *m, const ch
 /// Returns the buffer |name|, borrowed from |m|; NULL if there is none.
 GW_API gw_tensor *gw_module_buffer_find(const gw_module *m, const char *name);
 
-/// Returns the part |name| of |m|, borrowed from it; "encoder.0" is a part of a part.
+/// Returns the part |name| of |m|, borrowed from |m|; "encoder.0" is a part of a part.
 /// Errors: NOT_FOUND.
 GW_API gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *name);
 
 // ---- Initial values -----------------------------------------------------------------------------
-// torch.nn.init: each writes |x|, which may be a parameter, in place, and records nothing. INVALID if |x| is not
-// floating. Fan in is the number of inputs that an output depends on, fan out the number of outputs that depend on an
-// input; x: out in window....
+// The functions of torch.nn.init: each function writes |x|, which may be a parameter, in place, and records nothing.
+// INVALID if |x| is not floating. Fan in is the number of inputs that an output depends on; fan out is the number of
+// outputs that depend on an input. The sizes of x are: out in window....
 //
 //     gw_init_kaiming_normal(s, gw_module_parameter_get(s, m, "weight"), 0, GW_FAN_OUT, GW_GAIN_RELU);
 
@@ -658,12 +660,12 @@ GW_API gw_tensor *gw_init_zeros(gw_scope *s, gw_tensor *x);
 /// Sets all elements to 1.
 /// Returns: |x|.
 GW_API gw_tensor *gw_init_ones(gw_scope *s, gw_tensor *x);
-/// Draws normal numbers, of which those outside |a| to |b| are drawn again.
+/// Draws normal numbers; numbers below |a| or above |b| are drawn again.
 /// Returns: |x|.
 GW_API gw_tensor *gw_init_trunc_normal(gw_scope *s, gw_tensor *x, double mean, double std, double a,
                                        double b);
 
-/// A nonlinearity, for the gain that compensates it.
+/// A nonlinearity, for which gw_calculate_gain returns a gain.
 typedef enum gw_nonlinearity {
     GW_GAIN_LEAKY_RELU = 0,
     GW_GAIN_RELU,
@@ -673,11 +675,11 @@ typedef enum gw_nonlinearity {
     GW_GAIN_LINEAR  ///< also for convolutions
 } gw_nonlinearity;
 
-/// Returns the factor that compensates |nonlinearity|; |param| is the slope of a leaky relu.
+/// Returns the factor (the gain) that compensates |nonlinearity|; |param| is the slope of a leaky relu.
 /// Source: torch.nn.init.calculate_gain.
 GW_API double gw_calculate_gain(gw_nonlinearity nonlinearity, double param);
 
-/// By which fan the numbers are scaled.
+/// Which fan the numbers are scaled by.
 typedef enum gw_fan_mode { GW_FAN_IN = 0, GW_FAN_OUT } gw_fan_mode;
 
 /// Draws numbers uniform in +-gain sqrt(6 / (fan in + fan out)).
@@ -698,7 +700,8 @@ GW_API gw_tensor *gw_init_kaiming_uniform(gw_scope *s, gw_tensor *x, double a, g
 /// Source: He et al. 2015.
 GW_API gw_tensor *gw_init_kaiming_normal(gw_scope *s, gw_tensor *x, double a, gw_fan_mode mode,
                                          gw_nonlinearity nonlinearity);
-/// Draws a matrix with orthogonal rows, or columns if there are fewer, of length |gain|.
+/// Draws a matrix with orthogonal rows, or with orthogonal columns if there are fewer columns than rows; each has
+/// length |gain|.
 ///
 /// x: M N..., a matrix of M rows.
 /// Returns: |x|.
@@ -707,8 +710,8 @@ GW_API gw_tensor *gw_init_orthogonal(gw_scope *s, gw_tensor *x, double gain);
 /// Sets the diagonal of a matrix to 1, the rest to 0.
 /// Returns: |x|.
 GW_API gw_tensor *gw_init_eye(gw_scope *s, gw_tensor *x);
-/// Sets a convolution's weights to 0, except for 1 in the middle of the window from each channel to itself, in each of
-/// |groups|: its output is its input.
+/// Sets a convolution's weights to 0, except the weight from each channel to itself in the middle of the window, which
+/// is 1, in each of |groups|: the output of the convolution is its input.
 ///
 /// x: O I K, or O I K K, or O I K K K.
 /// Returns: |x|.
@@ -724,8 +727,8 @@ GW_API gw_tensor *gw_init_sparse(gw_scope *s, gw_tensor *x, double sparsity, dou
 
 /// Lists parameters and buffers of |m| and its parts by name.
 ///
-/// Returns: a map of tensors that share memory with those of the module (gw_clone copies one); copies for a remote
-/// module.
+/// Returns: a map of tensors that share memory with the tensors of the module (gw_clone copies a tensor); for a remote
+/// module, a map of copies.
 /// Source: torch.nn.Module.state_dict.
 GW_API gw_map *gw_module_state_dict(gw_scope *s, gw_module *m);
 
@@ -736,8 +739,8 @@ typedef struct GW_BY_NAME gw_module_load_state_dict_options {
 
 /// Copies the tensors of |state| into |m|.
 ///
-/// state: a tensor of the same shape and dtype for each name, and no other names.
-/// Errors: INVALID, naming missing, unexpected or different entries; then nothing has changed.
+/// state: a map with a tensor of the same shape and dtype for each name, and no other names.
+/// Errors: INVALID, naming missing, unexpected or different entries; the module is then unchanged.
 /// Source: torch.nn.Module.load_state_dict.
 GW_API void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state,
                                       gw_module_load_state_dict_options options GW_DEFAULT({}))
@@ -748,8 +751,8 @@ GW_API GW_TYPE_OF(gw_module_load_state_dict) gw_module_load_state_dict_with;
 
 // ---- Hooks --------------------------------------------------------------------------------------
 // Each call of |m| runs its hooks in the order of registration. In a call with several values |x| is the first input
-// and |y| the first output; INVALID if that is no tensor. A hook may register and remove hooks of |m|: a removed hook
-// is not called again, a new one is called from the next call of |m| on.
+// and |y| the first output; the call fails with INVALID if that value is no tensor. A hook may register and remove
+// hooks of |m|: a removed hook is not called again; a new hook is called from the next call of |m| on.
 
 /// Runs before the forward.
 /// Returns: the input that replaces |x|; NULL keeps it.
@@ -786,17 +789,17 @@ GW_API void gw_module_remove_hook(gw_scope *s, gw_module *m, int hook);
 ///     gw_tensor *action = gw_categorical_sample(s, choice);         // N
 ///     gw_tensor *loss = gw_neg(s, gw_mul(s, gw_categorical_log_prob(s, choice, action), reward));
 typedef struct gw_categorical {
-    gw_tensor *probs;   ///< as given; they need not sum to 1
-    gw_tensor *logits;  ///< their logarithms
+    gw_tensor *probs;   ///< the probabilities as given; they need not sum to 1
+    gw_tensor *logits;  ///< the logarithms of the probabilities
 } gw_categorical;
 
-/// Makes a distribution of probabilities.
+/// Makes categorical distributions with the given probabilities.
 ///
 /// probs: ... C, not negative, not all 0.
 /// Returns: the distribution.
 /// Source: torch.distributions.Categorical.
 GW_API gw_categorical gw_categorical_from_probs(gw_scope *s, gw_tensor *probs);
-/// Makes a distribution of unnormalised logarithms of probabilities.
+/// Makes categorical distributions with the given unnormalised logarithms of probabilities.
 ///
 /// logits: ... C.
 /// Returns: the distribution.
@@ -827,26 +830,26 @@ typedef struct gw_normal {
     gw_tensor *loc, *scale;  ///< means and standard deviations
 } gw_normal;
 
-/// Makes a distribution of means and standard deviations, which broadcast.
+/// Makes normal distributions with the given means and standard deviations, which broadcast.
 ///
 /// Returns: the distribution.
-/// Errors: INVALID unless both are floating and every |scale| is above 0.
+/// Errors: INVALID unless |loc| and |scale| are floating and every |scale| is above 0.
 /// Source: torch.distributions.Normal.
 GW_API gw_normal gw_normal_from(gw_scope *s, gw_tensor *loc, gw_tensor *scale);
 /// Draws numbers from the generator of |s|, without history.
-/// Returns: the shape that both broadcast to.
+/// Returns: the shape to which loc and scale broadcast.
 GW_API gw_tensor *gw_normal_sample(gw_scope *s, gw_normal n);
 /// Draws numbers loc + scale noise.
-/// Returns: the shape that both broadcast to.
+/// Returns: the shape to which loc and scale broadcast.
 /// Gradient: to loc and scale.
 /// Source: Kingma, Welling 2014.
 GW_API gw_tensor *gw_normal_rsample(gw_scope *s, gw_normal n);
 /// Computes the logarithm of the density at |value|.
-/// Returns: the shape that all broadcast to.
+/// Returns: the shape to which loc, scale and |value| broadcast.
 /// Gradient: to loc, scale and |value|.
 GW_API gw_tensor *gw_normal_log_prob(gw_scope *s, gw_normal n, gw_tensor *value);
 /// Computes the entropy of each distribution.
-/// Returns: the shape that both broadcast to.
+/// Returns: the shape to which loc and scale broadcast.
 /// Gradient: to scale.
 GW_API gw_tensor *gw_normal_entropy(gw_scope *s, gw_normal n);
 

@@ -7,15 +7,15 @@
 //     gw_tensor *p = gw_softmax(s, gw_mul(s, h, 0.5), -1);
 //
 // A gw_value operand is a tensor or a number. Operands broadcast and are promoted as in PyTorch. f16 and bf16 are
-// computed in f32 and rounded once, also in gradients. A negative |dim| counts from the end. Entries write gradients
-// for a result y and its gradient dy, "dy b to a": the gradient of a is dy times b. The gradient of an operand that was
+// computed in f32 and rounded once, also in gradients. A negative |dim| counts from the end. In the entries, y is the
+// result and dy its gradient; "dy b to a" means: the gradient of a is dy times b. The gradient of an operand that was
 // broadcast is summed to the shape of the operand. An operator without a line "Gradient" has none: its result needs no
 // gradient.
 //
 // Errors, of all of them: INVALID with the operator, the operands and the rule: "gw.matmul: 6x5 times 4x8: the 5
 // columns of a must be the 4 rows of b"; NO_MEMORY.
 // Ownership: results belong to |s|. Views share the storage of their operand.
-// Threads: as the scope.
+// Threads: the same as for the scope.
 #ifndef GRADWIRE_OPS_H
 #define GRADWIRE_OPS_H
 
@@ -44,7 +44,7 @@ GW_API GW_TYPE_OF(gw_reshape) gw_reshape_with;
 /// shape: as of gw_reshape.
 /// Returns: a view.
 /// Gradient: dy in the shape of |x|.
-/// Errors: INVALID where only a copy has that shape.
+/// Errors: INVALID if a view of that shape is impossible.
 /// Source: torch.Tensor.view.
 GW_API gw_tensor *gw_view(gw_scope *s, gw_tensor *x, gw_shape shape) GW_CALLS(gw_view_with);
 #define gw_view(...) GW_SIZES(gw_view, __VA_ARGS__)
@@ -76,7 +76,7 @@ GW_API gw_tensor *gw_transpose(gw_scope *s, gw_tensor *x, int dim0, int dim1);
 
 /// Selects every |step|-th slice along |dim| from |start| to before |end|.
 ///
-/// start, end: a negative one counts from the end; one beyond an end stands for that end.
+/// start, end: a negative number counts from the end; a number beyond an end of the dimension stands for that end.
 /// Returns: a view.
 /// Gradient: dy at the slices, 0 elsewhere.
 GW_API gw_tensor *gw_slice(gw_scope *s, gw_tensor *x, int dim, int64_t start, int64_t end,
@@ -84,14 +84,14 @@ GW_API gw_tensor *gw_slice(gw_scope *s, gw_tensor *x, int dim, int64_t start, in
 
 /// Selects one slice along |dim|.
 ///
-/// index: a negative one counts from the end.
+/// index: a negative index counts from the end.
 /// Returns: a view without that dimension.
 /// Gradient: dy at the slice, 0 elsewhere.
 GW_API gw_tensor *gw_select(gw_scope *s, gw_tensor *x, int dim, int64_t index);
 
 /// Splits |x| along |dim| into parts of |size|; the last one may be smaller.
 /// Returns: a list of views.
-/// Gradient: the parts' gradients joined; 0 for a part without one.
+/// Gradient: the parts' gradients joined; 0 for a part without a gradient.
 GW_API gw_list *gw_split(gw_scope *s, gw_tensor *x, int64_t size, int dim);
 
 /// Splits |x| along |dim| into parts of |sizes|, at most 32.
@@ -100,7 +100,7 @@ GW_API gw_list *gw_split(gw_scope *s, gw_tensor *x, int64_t size, int dim);
 /// Source: torch.split.
 GW_API gw_list *gw_split_with_sizes(gw_scope *s, gw_tensor *x, gw_shape sizes, int dim);
 
-/// Splits |x| along |dim| into |chunks| parts of one size, or fewer; the last one may be smaller.
+/// Splits |x| along |dim| into at most |chunks| parts of one size; the last part may be smaller.
 ///
 ///     gw_list *gates = gw_chunk(s, x, 4, -1);
 ///     gw_tensor *input = gw_tensor_of(s, gw_list_get(s, gates, 0));
@@ -183,14 +183,14 @@ GW_API gw_tensor *gw_pow(gw_scope *s, gw_value a, gw_value b) GW_CALLS(gw_pow_wi
 #define gw_pow(s, a, b) gw_pow_with((s), gw_value_of(a), gw_value_of(b))
 GW_API GW_TYPE_OF(gw_pow) gw_pow_with;
 /// Takes the larger of |a| and |b|.
-/// Returns: the maximum; NaN if one is NaN.
-/// Gradient: dy to the larger one; if both are equal, half of dy to each; if one is NaN, dy to both.
+/// Returns: the maximum; NaN if an operand is NaN.
+/// Gradient: dy to the larger operand; if both are equal, half of dy to each; if an operand is NaN, dy to both.
 GW_API gw_tensor *gw_maximum(gw_scope *s, gw_value a, gw_value b) GW_CALLS(gw_maximum_with);
 #define gw_maximum(s, a, b) gw_maximum_with((s), gw_value_of(a), gw_value_of(b))
 GW_API GW_TYPE_OF(gw_maximum) gw_maximum_with;
 /// Takes the smaller of |a| and |b|.
-/// Returns: the minimum; NaN if one is NaN.
-/// Gradient: dy to the smaller one; if both are equal, half of dy to each; if one is NaN, dy to both.
+/// Returns: the minimum; NaN if an operand is NaN.
+/// Gradient: dy to the smaller operand; if both are equal, half of dy to each; if an operand is NaN, dy to both.
 GW_API gw_tensor *gw_minimum(gw_scope *s, gw_value a, gw_value b) GW_CALLS(gw_minimum_with);
 #define gw_minimum(s, a, b) gw_minimum_with((s), gw_value_of(a), gw_value_of(b))
 GW_API GW_TYPE_OF(gw_minimum) gw_minimum_with;
@@ -247,7 +247,7 @@ GW_API GW_TYPE_OF(gw_where) gw_where_with;
 /// mask: bool; broadcasts with x.
 /// value: a number, or a tensor without dimensions.
 /// Returns: |value| where |mask| is true, x elsewhere, in the dtype of x.
-/// Gradient: dy to x where |mask| is false; to |value| the sum of dy where it is true.
+/// Gradient: dy to x where |mask| is false; to |value| the sum of dy where |mask| is true.
 /// Source: torch.Tensor.masked_fill.
 GW_API gw_tensor *gw_masked_fill(gw_scope *s, gw_tensor *x, gw_tensor *mask, gw_value value)
     GW_CALLS(gw_masked_fill_with);
@@ -395,8 +395,8 @@ GW_API gw_tensor *gw_trunc(gw_scope *s, gw_tensor *x);
 /// b: ... K N, of the same dtype, any but bool; integers wrap around.
 /// Returns: ... M N.
 /// Gradient: dy b^T to a, a^T dy to b.
-/// Threads: floats are multiplied by OpenBLAS if it is installed (GW_BLAS=plain: by loops of the library), with one
-/// thread, or as many as GW_BLAS_THREADS says.
+/// Threads: OpenBLAS multiplies floats if it is installed, with one thread, or as many as GW_BLAS_THREADS states. With
+/// GW_BLAS=plain, or without OpenBLAS, loops of the library multiply floats.
 GW_API gw_tensor *gw_matmul(gw_scope *s, gw_tensor *a, gw_tensor *b);
 
 /// Applies a linear layer.
@@ -412,22 +412,22 @@ GW_API gw_tensor *gw_linear(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_ten
 /// Keeps the lower triangle of each matrix.
 ///
 /// x: ... M N.
-/// diagonal: the last diagonal that is kept: 0 is the main one, 1 the one above it.
-/// Returns: x there, 0 elsewhere.
-/// Gradient: dy there, 0 elsewhere.
+/// diagonal: the last diagonal that is kept: 0 is the main diagonal, 1 the diagonal above it.
+/// Returns: x in the triangle, 0 elsewhere.
+/// Gradient: dy in the triangle, 0 elsewhere.
 GW_API gw_tensor *gw_tril(gw_scope *s, gw_tensor *x, int64_t diagonal);
 
 /// Keeps the upper triangle of each matrix.
 ///
 /// x: ... M N.
-/// diagonal: the first diagonal that is kept: 0 is the main one, 1 the one above it.
-/// Returns: x there, 0 elsewhere.
-/// Gradient: dy there, 0 elsewhere.
+/// diagonal: the first diagonal that is kept: 0 is the main diagonal, 1 the diagonal above it.
+/// Returns: x in the triangle, 0 elsewhere.
+/// Gradient: dy in the triangle, 0 elsewhere.
 GW_API gw_tensor *gw_triu(gw_scope *s, gw_tensor *x, int64_t diagonal);
 
 // ---- Reductions ---------------------------------------------------------------------------------
-// gw_sum(s, x) reduces all dimensions to a scalar; gw_sum(s, x, .dim = -1) one, gw_sum(s, x, .dims = GW_SHAPE(0, -1))
-// several. The order of additions is fixed: the same tensor gives the same bits.
+// gw_sum(s, x) reduces all dimensions to a scalar, gw_sum(s, x, .dim = -1) reduces one dimension, and gw_sum(s, x,
+// .dims = GW_SHAPE(0, -1)) reduces several. The order of additions is fixed: the same tensor gives the same bits.
 
 /// Options of reductions over any dimensions.
 typedef struct GW_BY_NAME gw_dims_options {
@@ -482,7 +482,8 @@ GW_API GW_TYPE_OF(gw_std) gw_std_with;
 
 /// Finds the largest element.
 /// Returns: the maxima; NaN if one element is NaN.
-/// Gradient: dy to the first of the largest elements; if all dimensions are reduced, they share dy equally.
+/// Gradient: dy to the first of the largest elements; if all dimensions are reduced, all largest elements share dy
+/// equally.
 /// Errors: INVALID without elements.
 GW_API gw_tensor *gw_max(gw_scope *s, gw_tensor *x, gw_dim_options options GW_DEFAULT({}))
     GW_CALLS(gw_max_with);
@@ -491,7 +492,8 @@ GW_API GW_TYPE_OF(gw_max) gw_max_with;
 
 /// Finds the smallest element.
 /// Returns: the minima; NaN if one element is NaN.
-/// Gradient: dy to the first of the smallest elements; if all dimensions are reduced, they share dy equally.
+/// Gradient: dy to the first of the smallest elements; if all dimensions are reduced, all smallest elements share dy
+/// equally.
 /// Errors: INVALID without elements.
 GW_API gw_tensor *gw_min(gw_scope *s, gw_tensor *x, gw_dim_options options GW_DEFAULT({}))
     GW_CALLS(gw_min_with);
@@ -553,7 +555,8 @@ GW_API GW_TYPE_OF(gw_logsumexp) gw_logsumexp_with;
 /// Computes the p-norm: gw_norm(s, x, 2, .dim = -1).
 ///
 /// x: floating.
-/// p: infinite: the largest absolute value, minus infinite: the smallest; 0: the number of elements that are not 0.
+/// p: for infinity the norm is the largest absolute value, for minus infinity the smallest; for 0 it is the number of
+/// elements that are not 0.
 /// Returns: (sum of abs(x)^p)^(1/p).
 /// Gradient: dy sign(x) abs(x)^(p-1) / y^(p-1); shared by the largest elements for an infinite p; 0 for p 0.
 /// Source: torch.linalg.vector_norm.
@@ -619,7 +622,8 @@ GW_API gw_tensor *gw_log_softmax(gw_scope *s, gw_tensor *x, int dim);
 ///
 /// logp: logarithms of probabilities, N C, or C, or N C and more dimensions.
 /// target: classes, i64 or i32, in the shape of |logp| without C.
-/// Returns: -logp[target]; the mean is over the targets that are not ignored (NaN if all are), weighted by .weight.
+/// Returns: -logp[target]; the mean is over the targets that are not ignored (NaN if all are ignored), weighted by
+/// .weight.
 /// Gradient: to |logp| -dy at the targets, scaled for weight and reduction.
 /// Errors: INVALID for a target that is no class.
 /// Source: torch.nn.functional.nll_loss.
@@ -676,10 +680,10 @@ GW_API gw_tensor *gw_l1(gw_scope *s, gw_tensor *x, gw_tensor *target,
 #define gw_l1(...) GW_FORM_3(gw_l1, gw_loss_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_l1) gw_l1_with;
 
-/// Computes the pointwise Kullback-Leibler divergence of e^x from |target|; both broadcast. The divergence of
-/// distributions is that with GW_SUM_REDUCTION or GW_BATCH_MEAN.
+/// Computes the pointwise Kullback-Leibler divergence of e^x from |target|; both broadcast. The divergence of two
+/// distributions is this with GW_SUM_REDUCTION or GW_BATCH_MEAN.
 /// Returns: target (ln target - x).
-/// Gradient: to x -dy target, and to |target|, scaled for the reduction.
+/// Gradient: -dy target to x, and a gradient to |target|; both are scaled for the reduction.
 /// Source: torch.nn.functional.kl_div; Kullback, Leibler 1951.
 GW_API gw_tensor *gw_kl_div(gw_scope *s, gw_tensor *x, gw_tensor *target,
                             gw_loss_options options GW_DEFAULT({})) GW_CALLS(gw_kl_div_with);
@@ -691,7 +695,7 @@ GW_API GW_TYPE_OF(gw_kl_div) gw_kl_div_with;
 
 /// Options of gw_dropout.
 typedef struct GW_BY_NAME gw_dropout_options {
-    double p GW_DEFAULT(0.5);        ///< the probability of 0
+    double p GW_DEFAULT(0.5);        ///< the probability that an element is set to 0
     bool training GW_DEFAULT(true);  ///< false: nothing is dropped
 } gw_dropout_options;
 
@@ -736,8 +740,8 @@ GW_API gw_tensor *gw_layer_norm(gw_scope *s, gw_tensor *x, gw_shape normalized, 
 
 /// Options of gw_batch_norm.
 typedef struct GW_BY_NAME gw_batch_norm_options {
-    /// C, or NULL. With .training they are updated in place, running = (1 - momentum) running + momentum value, with
-    /// the unbiased variance; without it |x| is normalised by them.
+    /// C, or NULL. With .training the running statistics are updated in place: running = (1 - momentum) running +
+    /// momentum value, with the unbiased variance. Without .training, |x| is normalised by the running statistics.
     gw_tensor *running_mean GW_DEFAULT(NULL), *running_var GW_DEFAULT(NULL);
     bool training GW_DEFAULT(false);  ///< normalise by the mean and variance of |x|
     double momentum GW_DEFAULT(0.1);
@@ -757,7 +761,7 @@ GW_API gw_tensor *gw_batch_norm(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw
 #define gw_batch_norm(...) GW_FORM_4(gw_batch_norm, gw_batch_norm_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_batch_norm) gw_batch_norm_with;
 
-/// Encodes each index as a row of zeros and a one.
+/// Encodes each index as a row of zeros in which the element at the index is 1.
 ///
 /// classes: the length of a row; -1: one more than the largest index.
 /// Returns: the shape of |indices| and |classes|; i64.
@@ -867,7 +871,8 @@ GW_API gw_tensor *gw_adaptive_avg_pool1d(gw_scope *s, gw_tensor *x, int64_t leng
 GW_API gw_tensor *gw_adaptive_avg_pool2d(gw_scope *s, gw_tensor *x, int64_t height, int64_t width);
 
 // ---- Recurrent layers ---------------------------------------------------------------------------
-// One layer over a sequence, in one direction, of f32 or f64; gw_nn_lstm and its like stack several.
+// The functions below compute one layer over a sequence, in one direction, of f32 or f64; gw_nn_lstm and its like stack
+// several layers.
 
 /// Parameters of a recurrent layer of hidden size H, with G gates in PyTorch's order.
 typedef struct gw_recurrent_weights {
@@ -878,7 +883,7 @@ typedef struct gw_recurrent_weights {
 
 /// Options of recurrent layers.
 typedef struct GW_BY_NAME gw_recurrent_options {
-    /// N (i64), the length of each sequence; beyond it the state does not change. NULL: all have T.
+    /// N (i64), the length of each sequence; the state does not change in steps beyond the length. NULL: all have T.
     gw_tensor *lengths GW_DEFAULT(NULL);
     bool reverse GW_DEFAULT(false);      ///< from the end to the beginning
     bool relu GW_DEFAULT(false);         ///< of gw_rnn, in place of tanh
@@ -994,7 +999,7 @@ typedef struct GW_BY_NAME gw_topk_options {
 /// Finds the |k| largest elements along a dimension, in order.
 /// Returns: |k| values and indices along the dimension.
 /// Gradient: dy of a value to the element that it was taken from.
-/// Errors: INVALID if there are fewer.
+/// Errors: INVALID if the dimension has fewer than |k| elements.
 GW_API gw_sorted gw_topk(gw_scope *s, gw_tensor *x, int64_t k,
                          gw_topk_options options GW_DEFAULT({})) GW_CALLS(gw_topk_with);
 #define gw_topk(...) GW_FORM_3(gw_topk, gw_topk_options, __VA_ARGS__)
@@ -1008,7 +1013,7 @@ typedef struct GW_BY_NAME gw_multinomial_options {
 /// Draws classes by their weights from the generator of |s|.
 ///
 /// p: C or N C, none negative, infinite or NaN, not all 0.
-/// samples: for each row; without replacement at most the number of weights above 0.
+/// samples: the number of draws for each row; without replacement at most the number of weights above 0.
 /// Returns: |samples|, or N |samples|; i64.
 GW_API gw_tensor *gw_multinomial(gw_scope *s, gw_tensor *p, int64_t samples,
                                  gw_multinomial_options options GW_DEFAULT({}))
@@ -1025,13 +1030,14 @@ GW_API GW_TYPE_OF(gw_multinomial) gw_multinomial_with;
 GW_API gw_tensor *gw_bernoulli(gw_scope *s, gw_tensor *p);
 
 // ---- In place -----------------------------------------------------------------------------------
-// These write into |x| and return it; other workers cannot call them by name. Every view of |x| has the new values; a
-// backward pass or a message that needs the old values keeps them.
+// The functions below write into |x| and return |x|; other workers cannot call these functions by name. Every view of
+// |x| has the new values; a backward pass or a message that needs the old values keeps them.
 //
-// The result has the shape of x, so that only the other operand broadcasts; its dtype is of the kind of x or a lower
-// kind (float, int, bool). With gradients on, x becomes the result of the operator in the graph. INVALID for a leaf
-// that needs a gradient, and if a gradient would flow through both x and another tensor that shares its values, for
-// example a slice of a result. With gradients off (gw_no_grad) nothing is recorded, and the graph of x stays as it was.
+// The result has the shape of x, so that only the other operand broadcasts. The dtype of the other operand is of the
+// kind of x or of a lower kind (from high to low: float, int, bool). With gradients on, x becomes the result of the
+// operator in the graph. A call fails with INVALID for a leaf that needs a gradient, and if a gradient would flow
+// through both x and another tensor that shares its values, for example a slice of a result. With gradients off
+// (gw_no_grad) nothing is recorded, and the graph of x stays as it was.
 
 /// Adds |other| to |x| in place: gw_add_(s, x, other).
 /// Returns: |x|.

@@ -11,38 +11,40 @@
 //         gw_scope_close_up(s);
 //     }
 //
-// Rules, schedules and defaults are PyTorch's, and so are the numbers that they compute.
+// Rules, schedules and defaults are PyTorch's; a rule computes the same numbers as in PyTorch.
 //
-// A step is all or nothing: if it fails, parameters and optimizer are as they were. For steps in which other workers
+// A step is all or nothing: if a step fails, parameters and optimizer are unchanged. For steps in which other workers
 // take part, and for .concurrent, see "Other workers".
 //
-// Other workers: parameters may also be references (gradwire/ref.h) to leaves of other workers, or of this one. Each
+// Other workers: parameters may also be references (gradwire/ref.h) to leaves of other workers, or of this worker. Each
 // owner keeps the state of its parameters, and computes its part of a step from the gradients that passes in |s| have
-// left there.
+// left on the owner.
 //
 //     gw_list *params = gw_parameters(root, head);                       // tensors, here
 //     gw_list_add(root, params, gw_remote(root, "ps", "make_weight"));   // and one on ps
 //     gw_optimizer *opt = gw_sgd(root, params, .lr = 0.05);
 //
-// Such a step is all or nothing, too: every owner first computes new values next to the old ones; when all have done
-// so, all replace the old ones. If an owner is lost before that, no parameter has changed; if one is lost later, the
-// error names the owners that are a step ahead. The replacement does not end at the deadline of |s|: the step waits for
-// all owners. With .concurrent each owner replaces its values at once, by one call instead of two: for several trainers
-// that update the same parameters (HogWild, Recht et al. 2011).
+// A step in which other workers take part is all or nothing, too. Every owner first computes new values next to the old
+// values; when all owners have done so, they replace the old values. If an owner is lost before the replacement, no
+// parameter has changed; if an owner is lost later, the error names the owners that are a step ahead. The replacement
+// does not end at the deadline of |s|: the step waits for all owners. With .concurrent each owner replaces its values
+// at once, and a step takes one call to each owner instead of two: for several trainers that update the same parameters
+// (HogWild, Recht et al. 2011).
 //
-// If an object has returned the reference to a parameter (by a method, or in gw_local), its owner changes the parameter
-// in the turn of the object, so that no method of it reads the parameter meanwhile; other code, such as functions, must
-// synchronise itself. The thread that calls gw_optimizer_step changes the parameters of this worker: if others use them
-// through an object, enter it with gw_local first; no worker may fetch them meanwhile.
+// If a method of an object (or code in gw_local) has returned the reference to a parameter, the owner changes the
+// parameter in the turn of the object. So no method of the object reads the parameter during the change. Other code,
+// such as functions, must synchronise itself. The thread that calls gw_optimizer_step changes the parameters of this
+// worker. If other threads use these parameters through an object, enter the object with gw_local first; no worker may
+// fetch the parameters during the step.
 //
-// The constructors, a step, clipping, state_dict and load_state_dict block until all owners have replied; the error of
+// The constructors, a step, clipping, state_dict and load_state_dict block until all owners have replied. The error of
 // a constructor names the worker that has refused a reference.
 //
 // Errors, of all of them: INVALID for options out of range, and for an optimizer or scheduler whose constructor failed
 // in another scope; NO_MEMORY; with parameters of other workers the errors of calls (gradwire/rpc.h).
 // Ownership: optimizers and schedulers belong to the scope that made them; an optimizer holds a count on its
-// parameters, a scheduler one on its optimizer.
-// Threads: as the scope; one step at a time.
+// parameters, and a scheduler holds a count on its optimizer.
+// Threads: the same as for the scope; one step at a time.
 #ifndef GRADWIRE_OPTIM_H
 #define GRADWIRE_OPTIM_H
 
@@ -56,8 +58,8 @@ extern "C" {
 typedef struct gw_optimizer gw_optimizer;
 
 // ---- Rules --------------------------------------------------------------------------------------
-// .lr is the learning rate; with .maximize a step ascends the gradient. |params| that an entry does not allow are
-// INVALID.
+// .lr is the learning rate; with .maximize a step ascends the gradient. A constructor fails with INVALID if |params|
+// contains a parameter that the description of |params| does not allow.
 
 /// Options of gw_sgd.
 typedef struct GW_BY_NAME gw_sgd_options {
@@ -65,7 +67,7 @@ typedef struct GW_BY_NAME gw_sgd_options {
     double momentum GW_DEFAULT(0);
     double dampening GW_DEFAULT(0);
     double weight_decay GW_DEFAULT(0);
-    bool nesterov GW_DEFAULT(false);  ///< needs momentum, and no dampening
+    bool nesterov GW_DEFAULT(false);  ///< requires momentum, and no dampening
     bool maximize GW_DEFAULT(false);
     bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_sgd_options;
@@ -133,11 +135,11 @@ typedef struct GW_BY_NAME gw_sparse_adam_options {
 } gw_sparse_adam_options;
 
 /// Makes an optimizer by Adam for gradients that are sparse by rows: a step changes only the rows that a gradient has,
-/// and their moments.
+/// and the moments of these rows.
 ///
 /// params: as of gw_sgd.
 /// Returns: the optimizer.
-/// Errors: gw_optimizer_step is INVALID for dense gradients.
+/// Errors: gw_optimizer_step fails with INVALID for dense gradients.
 /// Source: torch.optim.SparseAdam.
 GW_API gw_optimizer *gw_sparse_adam(gw_scope *s, gw_list *params,
                                     gw_sparse_adam_options options GW_DEFAULT({}))
@@ -177,7 +179,7 @@ typedef struct GW_BY_NAME gw_adagrad_options {
     bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_adagrad_options;
 
-/// Makes an optimizer by Adagrad: each element's rate falls with the sum of its squared gradients.
+/// Makes an optimizer by Adagrad: the rate of each element falls with the sum of its squared gradients.
 ///
 /// params: as of gw_sgd.
 /// Returns: the optimizer.
@@ -198,7 +200,7 @@ typedef struct GW_BY_NAME gw_adadelta_options {
     bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_adadelta_options;
 
-/// Makes an optimizer by Adadelta: each step is about as long as the running mean of the steps before.
+/// Makes an optimizer by Adadelta: each step is about as long as the running mean of the previous steps.
 ///
 /// params: as of gw_sgd.
 /// Returns: the optimizer.
@@ -221,7 +223,7 @@ typedef struct GW_BY_NAME gw_rmsprop_options {
     bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_rmsprop_options;
 
-/// Makes an optimizer by RMSprop: each element's rate falls with the running mean of its squared gradients.
+/// Makes an optimizer by RMSprop: the rate of each element falls with the running mean of its squared gradients.
 ///
 /// params: as of gw_sgd.
 /// Returns: the optimizer.
@@ -253,25 +255,26 @@ GW_API GW_TYPE_OF(gw_rprop) gw_rprop_with;
 
 // ---- Steps --------------------------------------------------------------------------------------
 
-/// Changes the parameters by their gradients in |s|. Parameters without a gradient do not change.
+/// Changes the parameters of |opt| by their gradients in |s|. Parameters without a gradient do not change.
 ///
-/// A gradient that is sparse by rows (gw_rows) changes only its rows with gw_adagrad, gw_sparse_adam, and gw_sgd
-/// without momentum; gw_sgd with momentum changes all rows. Such gradients are INVALID with .weight_decay and with
-/// other rules.
-/// Errors: WRONG_STATE if in |s| no backward pass was made and gw_set_grad was not called: "no backward pass was made
+/// With gw_adagrad, gw_sparse_adam, and gw_sgd without momentum, a gradient that is sparse by rows (gw_rows) changes
+/// only the rows that it stores; with gw_sgd with momentum it changes all rows. With .weight_decay and with other
+/// rules, such gradients are INVALID.
+/// Errors: WRONG_STATE if no backward pass was made in |s| and gw_set_grad was not called: "no backward pass was made
 /// in this scope, and scope "step 12" has gradients of these parameters". In a function that another worker calls,
-/// passes in the caller's scope are enough. WRONG_STATE also if the passes in |s| left no gradient of any parameter of
-/// |opt|, but a later pass of the same thread, or of the same call of a function, left some in another scope, and no
-/// step has used them. gw_clip_grad_norm, gw_scaler_step and gw_scaler_unscale have the same errors. A step of a
-/// sharded optimizer that fails on one member fails on all; if a member gives NULL as |opt|, the others wait.
+/// passes in the caller's scope suffice. WRONG_STATE also if the passes in |s| left no gradient of any parameter of
+/// |opt|, but a later pass in another scope left such gradients, which no step has used. The later pass is one of the
+/// same thread, or of the same call of a function. gw_clip_grad_norm, gw_scaler_step and gw_scaler_unscale have the
+/// same errors. If a step of a sharded optimizer fails on one member, it fails on all members; if a member gives NULL
+/// as |opt|, the other members wait.
 /// Source: torch.optim.Optimizer.step.
 GW_API void gw_optimizer_step(gw_scope *s, gw_optimizer *opt);
 
 /// Scales the gradients of |params| in |s| so that the 2-norm of all of them together is at most |max_norm|.
 ///
 /// Returns: the norm before scaling.
-/// Errors: as gw_optimizer_step; INVALID for an empty list. If an owner fails while it scales, some gradients are
-/// scaled and some are not.
+/// Errors: as gw_optimizer_step; INVALID for an empty list. If an owner fails while gradients are scaled, some
+/// gradients are scaled and some are not.
 /// Source: torch.nn.utils.clip_grad_norm_.
 GW_API double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm);
 
@@ -279,8 +282,8 @@ GW_API double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm);
 GW_API int64_t gw_optimizer_steps(const gw_optimizer *opt);
 
 // ---- Rules of a program -------------------------------------------------------------------------
-// A program can define a rule of its own: a function that is called with pieces of a parameter and computes each
-// element independently of the others:
+// A program can define its own rule: a function that is called with pieces of a parameter, and computes each element
+// independently of the other elements:
 //
 //     static void lion_step(const gw_rule_step *u) {                            // Lion (Chen et al. 2023)
 //         double lr = u->options[0], beta1 = u->options[1], beta2 = u->options[2], decay = u->options[3];
@@ -295,20 +298,21 @@ GW_API int64_t gw_optimizer_steps(const gw_optimizer *opt);
 //
 //     gw_optimizer *opt = gw_optimizer_open(root, "lion", weights, NULL);
 //
-// Such a rule works with parameter groups, schedules, checkpoints, and references: each owner computes with the rule
-// that it has registered under the name; INVALID if it has none.
+// A program's own rule works with parameter groups, schedules, checkpoints, and references. Each owner computes with
+// the rule that it has registered under the name; an owner without such a rule refuses the parameters with INVALID.
 
 /// The most options and states of a rule.
 enum { GW_RULE_OPTIONS_MAX = 12, GW_RULE_STATES_MAX = 3 };
 
 /// A piece of a parameter: the argument with which a rule's .step is called.
 typedef struct gw_rule_step {
-    const double *options;  ///< in the order of the rule's
-    int64_t step;           ///< of the parameter; 1 is the first
-    int count;              ///< of the elements in x, grad and each state
-    double *x;              ///< the parameter; the rule replaces it by the new one
+    const double *options;  ///< in the order of the rule's options
+    int64_t step;           ///< the number of this step of the parameter; the first is 1
+    int count;              ///< the number of elements in x, grad and each state
+    double *x;              ///< the parameter; the rule replaces the old values by new values
     const double *grad;
-    double *state[GW_RULE_STATES_MAX];  ///< likewise; 0 before the first step
+    /// The states, which the rule replaces, too; 0 before the first step.
+    double *state[GW_RULE_STATES_MAX];
 } gw_rule_step;
 
 /// An option of a rule, with its default.
@@ -317,14 +321,16 @@ typedef struct gw_rule_option {
     double value;  ///< the default
 } gw_rule_option;
 
-/// A rule. A parameter of f32 is read and written as doubles. |step| handles numbers that are not finite; it runs on
-/// any thread, and cannot fail.
+/// A rule of a program. A parameter of f32 is read and written as doubles. |step| handles numbers that are not finite;
+/// |step| runs on any thread, and cannot fail.
 typedef struct GW_BY_NAME gw_rule {
     const char *name;
     void (*step)(const gw_rule_step *u);
-    gw_rule_option options[GW_RULE_OPTIONS_MAX];  ///< the first is lr, which schedules change
-    const char *states[GW_RULE_STATES_MAX];  ///< names of its states, in gw_optimizer_state_dict
-    struct gw_rule *next;                    ///< the library's
+    /// The first option is lr, which schedules change.
+    gw_rule_option options[GW_RULE_OPTIONS_MAX];
+    /// The names of the rule's states in gw_optimizer_state_dict.
+    const char *states[GW_RULE_STATES_MAX];
+    struct gw_rule *next;  ///< used by the library
 } gw_rule;
 
 /// Registers a rule before main: GW_RULE(name, .step = ..., ...); with a semicolon.
@@ -338,18 +344,18 @@ GW_API void gw_rule_register(gw_rule *r);
 /// params: as of gw_sgd.
 /// options: numbers by name; NULL: the defaults.
 /// Returns: the optimizer.
-/// Errors: INVALID if no rule or two rules are registered as |rule|, if the rule is malformed or has no such option,
-/// and for the library's rules, which have functions of their own.
+/// Errors: INVALID if no rule or two rules are registered as |rule|, if the rule is malformed or does not have an
+/// option of |options|, and for the rules of the library, which have functions of their own.
 GW_API gw_optimizer *gw_optimizer_open(gw_scope *s, const char *rule, gw_list *params,
                                        gw_map *options);
 
 // ---- Parameter groups ---------------------------------------------------------------------------
-// Parameters with options of their own.
+// Parameter groups: parameters with separate options.
 //
 //     gw_optimizer *opt = gw_adamw(root, weights, .lr = 3e-4);
 //     gw_optimizer_add_parameter_group(root, opt, biases, .weight_decay = 0);
 
-/// Stands for an option that has the same value as in the first parameter group.
+/// The value of an option that is the same as in the first parameter group.
 #define GW_AS_FIRST (-1.7976931348623157e308)
 
 /// Options of a parameter group, for all rules; flags are 0 or 1.
@@ -392,37 +398,38 @@ GW_API double gw_optimizer_lr(const gw_optimizer *opt);
 GW_API double gw_optimizer_parameter_group_lr(const gw_optimizer *opt, int group);
 
 /// Sets the learning rate of all parameter groups, from the next step on.
-/// Errors: INVALID if it is negative.
+/// Errors: INVALID if the rate is negative.
 GW_API void gw_optimizer_set_lr(gw_scope *s, gw_optimizer *opt, double lr);
 
 /// Sets the learning rate of parameter group |group|, from the next step on.
-/// Errors: INVALID if it is negative, or |group| is out of range.
+/// Errors: INVALID if the rate is negative, or |group| is out of range.
 GW_API void gw_optimizer_set_parameter_group_lr(gw_scope *s, gw_optimizer *opt, int group,
                                                 double lr);
 
 // ---- Saving -------------------------------------------------------------------------------------
 
-/// Copies all that the next steps depend on, except the parameters.
+/// Copies all data that the next steps depend on, except the parameters.
 ///
-/// Returns: a map of tensors, numbers and one string: "rule" is the rule's name, "steps" a count; "group.0.lr" and so
-/// on are the options of parameter groups, and "0.exp_avg" and so on, under PyTorch's names, the states of the first
-/// parameter.
+/// Returns: a map of tensors, numbers and one string: "rule" is the rule's name, and "steps" the count of steps.
+/// "group.0.lr" and so on are the options of parameter groups. "0.exp_avg" and so on, under PyTorch's names, are the
+/// states of the first parameter.
 /// Source: torch.optim.Optimizer.state_dict.
 GW_API gw_map *gw_optimizer_state_dict(gw_scope *s, gw_optimizer *opt);
 
-/// Copies such a map into |opt|.
+/// Copies a map of gw_optimizer_state_dict into |opt|.
 ///
-/// state: of an optimizer of the same rule over as many parameter groups and parameters. "group.0.initial_lr", the rate
-/// from which schedulers start, may be missing: schedulers of |opt| then keep the one that they have.
-/// Errors: INVALID if a name is missing or unknown, or a value has another shape or kind than expected; then nothing
-/// has changed.
+/// state: the map of an optimizer with the same rule and the same numbers of parameter groups and parameters.
+/// "group.0.initial_lr", the rate from which schedulers start, may be missing: schedulers of |opt| then keep their
+/// present initial rate.
+/// Errors: INVALID if a name is missing or unknown, or a value has another shape or kind than expected; |opt| is then
+/// unchanged.
 /// Source: torch.optim.Optimizer.load_state_dict.
 GW_API void gw_optimizer_load_state_dict(gw_scope *s, gw_optimizer *opt, gw_map *state);
 
 // ---- Schedules ----------------------------------------------------------------------------------
 // Changes of the learning rate over time. The constructor of a scheduler may change the rate at once;
-// gw_scheduler_step, called after the optimizer's step, changes it further. Several schedules of one optimizer
-// multiply:
+// gw_scheduler_step, called after the optimizer's step, changes the rate further. The factors of several schedules of
+// one optimizer are multiplied:
 //
 //     gw_scheduler *warm = gw_linear_lr(root, opt, .total_iters = 100);
 //     gw_scheduler *down = gw_exponential_lr(root, opt, .gamma = 0.999);
@@ -488,7 +495,7 @@ typedef struct GW_BY_NAME gw_cosine_annealing_lr_options {
     double eta_min GW_DEFAULT(0);
 } gw_cosine_annealing_lr_options;
 
-/// Lowers the rate along half a cosine to .eta_min in .t_max steps, and then raises it again.
+/// Lowers the rate along half a cosine to .eta_min in .t_max steps; in further steps the rate rises again.
 ///
 /// Returns: the scheduler.
 /// Source: torch.optim.lr_scheduler.CosineAnnealingLR; Loshchilov, Hutter 2016, without restarts.
@@ -506,8 +513,8 @@ typedef struct GW_BY_NAME gw_linear_lr_options {
     int64_t total_iters GW_DEFAULT(5);
 } gw_linear_lr_options;
 
-/// Changes the rate linearly, in .total_iters steps, from .start_factor times to .end_factor times its value: a
-/// warm-up.
+/// Changes the rate linearly, in .total_iters steps, from .start_factor times its value to .end_factor times its value:
+/// a warm-up.
 ///
 /// Returns: the scheduler.
 /// Source: torch.optim.lr_scheduler.LinearLR.
@@ -521,21 +528,24 @@ GW_API GW_TYPE_OF(gw_linear_lr) gw_linear_lr_with;
 typedef struct GW_BY_NAME gw_one_cycle_lr_options {
     double max_lr GW_DEFAULT(0);        ///< required, above 0
     int64_t total_steps GW_DEFAULT(0);  ///< required, at least 1
-    double pct_start GW_DEFAULT(0.3);   ///< the part of the steps in which the rate rises
-    bool linear GW_DEFAULT(false);      ///< false: along a cosine
-    bool cycle_momentum GW_DEFAULT(
-        true);  ///< momentum, or beta1, falls while the rate rises, and rises while it falls
+    double pct_start GW_DEFAULT(0.3);   ///< the fraction of the steps in which the rate rises
+    bool linear GW_DEFAULT(false);      ///< true: the rate changes linearly; false: along a cosine
+    /// The momentum (for Adam: beta1) falls while the rate rises, and rises while the rate falls.
+    bool cycle_momentum GW_DEFAULT(true);
     double base_momentum GW_DEFAULT(0.85), max_momentum GW_DEFAULT(0.95);
-    double div_factor GW_DEFAULT(25);         ///< the first rate is |max_lr| / |div_factor|
-    double final_div_factor GW_DEFAULT(1e4);  ///< the last rate is that / |final_div_factor|
-    bool three_phase GW_DEFAULT(false);  ///< the rate falls as fast as it rose, then to almost 0
+    double div_factor GW_DEFAULT(25);  ///< the first rate is |max_lr| / |div_factor|
+    /// The last rate is the first rate / |final_div_factor|.
+    double final_div_factor GW_DEFAULT(1e4);
+    /// After it has risen, the rate falls as fast as it rose, and then falls to almost 0.
+    bool three_phase GW_DEFAULT(false);
 } gw_one_cycle_lr_options;
 
-/// Raises the rate to .max_lr and lowers it to almost 0, in .total_steps steps; the momentum of gw_sgd and gw_rmsprop,
-/// or beta1, falls while the rate rises, and rises while it falls. It cannot be combined with other schedules.
+/// Raises the rate to .max_lr and lowers it to almost 0, in .total_steps steps. The momentum of gw_sgd and gw_rmsprop,
+/// or beta1, falls while the rate rises, and rises while the rate falls. The schedule cannot be combined with other
+/// schedules.
 ///
 /// Returns: the scheduler.
-/// Errors: gw_scheduler_step is WRONG_STATE after .total_steps steps.
+/// Errors: gw_scheduler_step fails with WRONG_STATE after .total_steps steps.
 /// Source: torch.optim.lr_scheduler.OneCycleLR; Smith, Topin 2017.
 GW_API gw_scheduler *gw_one_cycle_lr(gw_scope *s, gw_optimizer *opt,
                                      gw_one_cycle_lr_options options GW_DEFAULT({}))
@@ -548,10 +558,11 @@ typedef struct GW_BY_NAME gw_reduce_lr_on_plateau_options {
     bool max GW_DEFAULT(false);     ///< a larger metric is better
     double factor GW_DEFAULT(0.1);  ///< below 1
     int64_t patience GW_DEFAULT(10);
-    double threshold GW_DEFAULT(1e-4);  ///< a smaller change is no improvement
+    double threshold GW_DEFAULT(1e-4);  ///< a smaller change of the metric is no improvement
     bool absolute
-        GW_DEFAULT(false);  ///< |threshold| is a difference, else a fraction of the best metric
-    int64_t cooldown GW_DEFAULT(0);  ///< after a change of the rate so many steps are not counted
+        GW_DEFAULT(false);  ///< |threshold| is a difference; false: a fraction of the best metric
+    /// Calls of gw_plateau_step that are not counted after a change of the rate.
+    int64_t cooldown GW_DEFAULT(0);
     double min_lr GW_DEFAULT(0);
     double eps GW_DEFAULT(1e-8);  ///< smaller changes of the rate are not made
 } gw_reduce_lr_on_plateau_options;
@@ -575,8 +586,8 @@ GW_API void gw_plateau_step(gw_scope *s, gw_scheduler *scheduler, double metric)
 /// Returns: a map of numbers.
 GW_API gw_map *gw_scheduler_state_dict(gw_scope *s, gw_scheduler *scheduler);
 
-/// Copies such a map into |scheduler|.
-/// Errors: INVALID for a map that does not fit; then nothing has changed.
+/// Copies a map of gw_scheduler_state_dict into |scheduler|.
+/// Errors: INVALID for a map that does not fit; |scheduler| is then unchanged.
 GW_API void gw_scheduler_load_state_dict(gw_scope *s, gw_scheduler *scheduler, gw_map *state);
 
 #ifdef __cplusplus

@@ -1,14 +1,14 @@
 // Remote references.
 //
 // A reference names a value that lives on another worker, its owner. The owner keeps the value as long as any worker
-// holds a reference to it. References can be arguments and results of calls, also before the value exists.
+// holds a reference to the value. References can be arguments and results of calls, even before the value exists.
 //
 //     gw_rref   *w    = gw_remote(s, "ps", "make_weights", 128, 64);     // returns at once
 //     gw_tensor *here = gw_to_here(s, w);                                // blocks, copies
 //     gw_rref   *c    = gw_remote(s, "ps", "counter", 3);                // an object
 //     int64_t    n    = gw_int_of(s, gw_rpc_sync(s, c, "add", 4));       // a method of it
 //
-// A chain over four workers, in which no value passes through the caller and no thread waits for another:
+// A chain over four workers; no value passes through the caller, and no thread waits for another thread:
 //
 //     gw_rref *ra = gw_remote(s, "w1", "load", 1), *rb = gw_remote(s, "w2", "load", 2);
 //     gw_rref *rc = gw_remote(s, "w3", "gw.add", ra, rb);                     // operators take the value of a reference
@@ -18,14 +18,14 @@
 // rref.rpc_async().f(x) gw_rpc_async(s, ref, "f", x), and rref.remote().f(x) gw_remote(s, ref, "f", x); RRef(value) is
 // gw_rref_open(s, value); owner(), owner_name(), is_owner(), confirmed_by_owner() and local_value() are
 // gw_rref_owner(s, ref), its .name, gw_rref_is_owner(ref), gw_rref_is_confirmed(ref) and gw_rref_local_value(s, ref). A
-// call of a method waits on the owner until the object exists; the caller does not block for that.
+// call of a method waits on the owner until the object exists; the caller does not block during that time.
 //
-// Errors: if making the value fails, every use of the reference reports that error, now and later. When the owner is
-// lost, uses fail with REF_LOST, which states why the owner is gone. When a holder is lost, the owner releases the
-// holder's references. Cycles of references over several workers are not collected: they stay until shutdown, which
-// logs them.
+// Errors: if making the value fails, every use of the reference fails with that error, now and later. When the owner is
+// lost, uses of the reference fail with REF_LOST; the error states why the owner is gone. When a holder is lost, the
+// owner releases the holder's references. Cycles of references over several workers are not collected: they stay until
+// shutdown; shutdown logs them.
 // Ownership: a reference belongs to the scope that made it; closing the scope releases it.
-// Threads: as its scope.
+// Threads: the same as for its scope.
 #ifndef GRADWIRE_REF_H
 #define GRADWIRE_REF_H
 
@@ -37,37 +37,37 @@ extern "C" {
 
 // ---- The value ----------------------------------------------------------------------------------
 
-/// Copies the tensor that |ref| names to this worker. On the owner it returns the tensor itself, not a copy.
+/// Copies the tensor that |ref| names to this worker. On the owner, gw_to_here returns the tensor itself, not a copy.
 ///
 /// Blocks: until the value exists and has arrived, at most until the deadline of the scope (60 s by default).
 /// Returns: the tensor.
 /// Gradient: flows to the owner's tensor, across workers (gradwire/dist.h).
-/// Errors: the error that making the value had; REF_LOST if the owner is gone, DISCONNECTED if it is lost meanwhile;
-/// TIMEOUT; INVALID for an object or a value that is no tensor; WRONG_STATE after shutdown.
+/// Errors: the error that making the value had; REF_LOST if the owner is gone, DISCONNECTED if the owner is lost during
+/// the call; TIMEOUT; INVALID for an object or a value that is no tensor; WRONG_STATE after shutdown.
 /// Source: torch.distributed.rpc.RRef.to_here.
 GW_API gw_tensor *gw_to_here(gw_scope *s, gw_rref *ref);
 
-/// Copies the value that |ref| names, of any kind, to this worker; otherwise as gw_to_here.
+/// Copies the value that |ref| names, of any kind, to this worker; in all other respects as gw_to_here.
 ///
 /// Returns: the value.
 GW_API gw_value gw_to_here_value(gw_scope *s, gw_rref *ref);
 
 /// Starts gw_to_here_value and does not block.
 ///
-/// Returns: a future of the value; the value has been requested when this returns.
+/// Returns: a future of the value; the value has been requested when the function returns.
 GW_API gw_future *gw_to_here_async(gw_scope *s, gw_rref *ref);
 
-/// Makes an argument that passes the value that |ref| names: once the value exists, the owner sends it directly to the
-/// callee, which then starts. |ref| may be released as soon as the call has been made. In calls of operators ("gw.add")
-/// a reference is passed as its value without this.
+/// Makes an argument that passes the value that |ref| names, instead of the reference. When the value exists, the owner
+/// sends it directly to the callee, which then starts. |ref| may be released as soon as the call has been made. In
+/// calls of operators ("gw.add") a reference is passed as its value even without gw_by_value.
 ///
-/// Returns: a future; the value is copied to this worker only if this worker waits for the future.
+/// Returns: a future; the value is copied to this worker only if a thread of this worker waits for the future.
 /// Errors: the call fails without running, with the error that making the value had; REF_LOST if the owner is gone;
 /// INVALID for an object.
 GW_API gw_future *gw_by_value(gw_scope *s, gw_rref *ref);
 
 /// Makes a reference to a value of this worker: `gw_rref *gw_rref_open(gw_scope *s, gw_value x)`. No message is sent
-/// until the reference is sent.
+/// until a call or reply sends the reference.
 ///
 /// x: any value.
 /// Returns: the reference.
@@ -79,50 +79,51 @@ GW_API gw_rref *gw_rref_open_with(gw_scope *s, gw_value v, const char *origin);
 /// the object runs until |s| closes, except while a call or wait in |s|, or in a scope inside |s|, blocks.
 ///
 /// type: the class of the object.
-/// Returns: the struct of the object; NULL with |s| failed.
-/// Errors: INVALID on another worker than the owner, for an object of another class, or if |s| outlives the call in
+/// Returns: the struct of the object; NULL if the call fails.
+/// Errors: INVALID on a worker that is not the owner, for an object of another class, or if |s| outlives the call in
 /// which it is used; TIMEOUT if methods of the object ran until the deadline.
 #define gw_local(s, ref, type) ((type *)gw_local_with((s), (ref), #type))
 GW_API void *gw_local_with(gw_scope *s, gw_rref *ref, const char *class_name);
 
-/// Reads the value that |ref| names, on the owner, without a copy. Blocks until it exists.
+/// Reads the value that |ref| names, on the owner, without a copy. Blocks until the value exists.
 ///
 /// Returns: the value.
-/// Errors: INVALID on another worker than the owner, naming both; the error that making the value had.
+/// Errors: INVALID on a worker that is not the owner, naming both workers; the error that making the value had.
 /// Source: torch.distributed.rpc.RRef.local_value.
 GW_API gw_value gw_rref_local_value(gw_scope *s, gw_rref *ref);
 
 // ---- Names --------------------------------------------------------------------------------------
-// A worker gives a name to a value of its own, most often an object, by which others find it:
+// A worker gives a name to one of its values, most often an object; other workers find the value by this name:
 //
 //     gw_rref_set_name(root, gw_remote(root, gw_rpc_self(root), "counter", 0), "hits");      // on "ps"
 //     gw_rpc_sync(s, gw_named(s, "ps", "hits"), "add", 1);                                     // elsewhere
 
-/// Gives the value of |ref| a name; its owner calls this. The owner keeps a named value until it leaves the job.
+/// Gives the value of |ref| a name; only the owner can call this. The owner keeps a named value until the owner leaves
+/// the job.
 ///
 /// name: 1 to 127 bytes.
-/// Errors: DUPLICATE if the name is taken; INVALID for a malformed name, and for a value of another worker: call a
-/// function there that takes the reference and calls gw_rref_set_name.
+/// Errors: DUPLICATE if the name is taken; INVALID for a malformed name, and for a value of another worker: to name
+/// such a value, call a function on its owner that takes the reference and calls gw_rref_set_name.
 GW_API void gw_rref_set_name(gw_scope *s, gw_rref *ref, const char *name);
 
 /// Finds the value to which worker |to| has given the name |name|.
 ///
 /// to: a name, a rank, or a gw_worker.
-/// Blocks: until |to| has named it, at most until the deadline of a call.
-/// Returns: a reference to it.
-/// Errors: TIMEOUT; DISCONNECTED if |to| leaves, or calls gw_rpc_shutdown, without having named it; REMOTE with the
-/// error of the root scope of |to|, if that scope has failed; NOT_FOUND for an unknown worker.
+/// Blocks: until |to| has named the value, at most until the deadline of a call.
+/// Returns: a reference to the value.
+/// Errors: TIMEOUT; DISCONNECTED if |to| leaves, or calls gw_rpc_shutdown, before it has named the value; REMOTE with
+/// the error of the root scope of |to|, if that scope has failed; NOT_FOUND for an unknown worker.
 GW_API gw_rref *gw_named(gw_scope *s, gw_target to, const char *name) GW_CALLS(gw_named_with);
 #define gw_named(s, to, name) gw_named_with((s), gw_to(to), (name))
 GW_API GW_TYPE_OF(gw_named) gw_named_with;
 
 // ---- About a reference --------------------------------------------------------------------------
 
-/// Returns the owner of |ref|; with an empty name, and |s| failed, if |ref| could not be made.
+/// Returns the owner of |ref|; if |ref| could not be made, a worker with an empty name, and |s| fails.
 /// Source: torch.distributed.rpc.RRef.owner.
 GW_API gw_worker gw_rref_owner(gw_scope *s, const gw_rref *ref);
 
-/// Returns the name of the owner of |ref|; "" with |s| failed.
+/// Returns the name of the owner of |ref|; "" if the call fails.
 GW_API const char *gw_rref_owner_name(gw_scope *s, const gw_rref *ref);
 
 /// Returns whether this worker is the owner of |ref|.
@@ -133,28 +134,31 @@ GW_API bool gw_rref_is_confirmed(const gw_rref *ref);
 
 // ---- All references -----------------------------------------------------------------------------
 
-/// Returns the number of values of this worker to which references exist, here or on other workers; 0 after all are
-/// released.
+/// Returns the number of values of this worker to which references exist, on this worker or on others; 0 after all
+/// references are released.
 GW_API int gw_rref_owned_count(gw_scope *s);
 
 /// One reference that this worker knows: a reference of another worker to a value here, or of this worker to a value
 /// elsewhere.
 typedef struct gw_reference_info {
-    uint64_t id;              ///< names the value in the whole job; 0: it was never sent
+    /// Identifies the value in the whole job; 0: the reference was never sent.
+    uint64_t id;
     gw_worker owner, holder;  ///< texts live as long as the agent
     const char
         *what;  ///< "tensor", "list", a class; "being made", "error"; "" if only the owner knows it
-    const char *origin;  ///< the source line of the call that made it, "train.c:12"; "" if unknown
-    int64_t age_ms;      ///< milliseconds since this worker got it
-    bool is_confirmed;   ///< the owner has accepted it
-    bool is_mine;        ///< this worker is the owner
+    /// The source line of the call that made the reference, "train.c:12"; "" if unknown.
+    const char *origin;
+    int64_t age_ms;     ///< milliseconds since this worker got the reference
+    bool is_confirmed;  ///< the owner has accepted the reference
+    bool is_mine;       ///< this worker is the owner
 } gw_reference_info;
 
-/// Lists the references of this moment, in no particular order: a value of this worker is listed once for each
-/// reference on another worker and once for all references here; references to values of others are listed once each.
+/// Lists the references that exist now, in no particular order. A value of this worker is listed once for each
+/// reference on another worker and once for all references on this worker; a reference to a value of another worker is
+/// listed once.
 ///
-/// out: receives at most |max| of them.
-/// Returns: their number.
+/// out: receives at most |max| references.
+/// Returns: the number of references.
 GW_API int gw_references(gw_scope *s, gw_reference_info *out, int max);
 
 #ifdef __cplusplus

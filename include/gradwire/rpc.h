@@ -7,38 +7,39 @@
 //     gw_rref   *ref = gw_remote(root, "p2", "gw.add", x, fut);                       // leaves the result on p2
 //     gw_rpc_shutdown(root);
 //
-// |to| is the name of a worker, its rank, a gw_worker, or a reference to an object, of which |function| is then a
-// method. Arguments are C values, tensors, lists, maps, references and futures. A future may be an argument before it
-// has resolved: the worker that computes its value sends it to the callee, which starts when the value has arrived.
-// Calls to this worker itself copy arguments and results, too. A tensor that needs a gradient keeps its history across
-// a call (gradwire/dist.h).
+// |to| is the name of a worker, its rank, a gw_worker, or a reference to an object; for a reference, |function| is a
+// method of the object. Arguments are C values, tensors, lists, maps, references and futures. A future may be an
+// argument before it has resolved: the worker that computes the value of the future sends it to the callee. The callee
+// starts when the value has arrived. A call to this worker itself also copies arguments and results. A tensor that
+// needs a gradient keeps its history across a call (gradwire/dist.h).
 //
 // Every operator is callable as "gw.<name>" with the arguments of its C function in the same order. A shape or several
-// dims are one argument, a list of ints; dim and keepdim of a reduction are arguments at the end: "gw.sum"(x),
+// dims are one argument, a list of ints; dim and keepdim of a reduction are the last arguments: "gw.sum"(x),
 // "gw.sum"(x, 0, true). The options that a loss uses are arguments in the order of gw_loss_options.
 //
-// Errors: the error of a call becomes the error of the scope that waits for the result (gw_rpc_sync, gw_wait), with the
-// trace of workers and functions it has passed and an outcome: NOT_DELIVERED, MAY_HAVE_RUN, RAN_AND_FAILED. Every call
-// may fail with TIMEOUT when the deadline passed, NOT_FOUND for an unknown worker or function, INVALID for arguments,
-// UNSUPPORTED for a caller that is not allowed, DISCONNECTED when the worker is gone, OVERLOADED when its queue stays
-// full, WRONG_STATE before gw_rpc_init and after gw_rpc_shutdown, and the error of the function. A call through a
-// reference is DISCONNECTED if its owner is lost while it is under way, and REF_LOST if that has happened before. The
-// error of a call whose future no thread waits for is not reported.
-// Deadlines: a call ends by the earliest of its own timeout (60 s by default), the deadline of its scope, and the
-// deadline of the call whose function makes it. A function runs at most once; the library never repeats a call. A call
-// whose deadline passes while it is queued on the callee does not run there; its outcome is MAY_HAVE_RUN all the same,
-// since the caller cannot distinguish that from a function that runs too long.
-// Order: a worker starts the calls of one scope in the order in which they were made; a call whose arguments are not
-// ready does not delay the later ones.
-// Blocking: every call, also gw_rpc_async, blocks while 64 MiB of requests are queued for the worker, or 65,536 calls
-// to it have not returned, at most to the deadline. In an inline function such a call fails with OVERLOADED at once.
-// gw_rpc_sync and the functions that wait are WOULD_BLOCK in an inline function.
+// Errors: the error of a call becomes the error of the scope that waits for the result (gw_rpc_sync, gw_wait). The
+// error has a trace of the workers and functions that it has passed, and an outcome: NOT_DELIVERED, MAY_HAVE_RUN,
+// RAN_AND_FAILED. Every call may fail with TIMEOUT when the deadline has passed, NOT_FOUND for an unknown worker or
+// function, INVALID for arguments, UNSUPPORTED for a caller that is not allowed, DISCONNECTED when the worker is gone,
+// OVERLOADED when the queue of the worker stays full, WRONG_STATE before gw_rpc_init and after gw_rpc_shutdown, and the
+// error of the function. A call through a reference fails with DISCONNECTED if the owner is lost during the call, and
+// with REF_LOST if the owner was lost before the call. If no thread waits for the future of a call, the error of the
+// call is not reported. Deadlines: a call ends by the earliest of its own timeout (60 s by default), the deadline of
+// its scope, and the deadline of the call whose function makes it. A function runs at most once; the library never
+// repeats a call. A call whose deadline passes while the call is queued on the callee does not run there. The outcome
+// of such a call is MAY_HAVE_RUN all the same, because the caller cannot distinguish this call from a call whose
+// function runs too long. Order: a worker starts the calls of one scope in the order in which they were made; a call
+// whose arguments are not ready does not delay later calls. Blocking: every call, gw_rpc_async included, blocks while
+// 64 MiB of requests are queued for the worker, or while 65,536 calls to the worker have not returned, at most until
+// the deadline. In an inline function such a call does not block, but fails with OVERLOADED at once. In an inline
+// function, gw_rpc_sync and the functions that wait fail with WOULD_BLOCK.
 //
 // Ownership: futures and references belong to the scope that made the call. Arguments are borrowed until the call
-// returns, and may be written afterwards: the callee gets their old values. So does the caller of a function whose
-// result is written after its body has returned, for example the parameters of a module.
-// Threads: as the scope; any number of threads with scopes of their own may use one agent. A thread that draws random
-// numbers calls gw_seed on its scope, which gives the scope a generator of its own.
+// returns. The program may write to them afterwards: the callee gets the old values. The same holds for results: the
+// caller gets the old values of a result, for example of the parameters of a module, that is written after the body has
+// returned.
+// Threads: the same as for the scope; any number of threads, each with its own scope, may use one agent. A thread that
+// draws random numbers calls gw_seed on its scope, which gives the scope its own generator.
 #ifndef GRADWIRE_RPC_H
 #define GRADWIRE_RPC_H
 
@@ -50,23 +51,23 @@ extern "C" {
 
 // ---- Joining and leaving ------------------------------------------------------------------------
 
-/// What kind of job gw_rpc_init joins. A job has a world size that is fixed when it begins; or it is elastic:
-/// one worker creates it, and others join and leave it while it runs (gradwire/membership.h). Workers of an elastic job
-/// get the ranks 0, 1, 2, ... in the order in which they join; no rank is used again.
+/// What kind of job gw_rpc_init joins. A job has a world size that is fixed when the job begins; or the job is elastic:
+/// one worker creates it, and other workers join and leave it while it runs (gradwire/membership.h). Workers of an
+/// elastic job get the ranks 0, 1, 2, ... in the order in which they join; no rank is used again.
 typedef enum gw_job_kind {
-    GW_JOB_NONE =
-        0,  ///< a job of fixed world size; if none is given, the variable GW_JOB ("create", "join") decides
+    /// A job of fixed world size; if none is given, the variable GW_JOB ("create", "join") decides.
+    GW_JOB_NONE = 0,
     GW_JOB_CREATE,  ///< creates an elastic job; other workers join it by .init_method
-    GW_JOB_JOIN,    ///< joins an elastic job, once it exists
+    GW_JOB_JOIN,    ///< joins an elastic job when the job exists
 } gw_job_kind;
 
-/// Stands for "no timeout" where an option is a timeout in milliseconds.
+/// The value of a timeout option that means "no timeout".
 #define GW_NO_TIMEOUT 0
 
 /// Options of gw_rpc_init.
 typedef struct GW_BY_NAME gw_rpc_options {
     /// The name of this worker, [A-Za-z0-9_:.-], 1 to 127 bytes. %d in it stands for the rank. NULL: "worker%d"; a
-    /// worker that joins an elastic job without a name gets one that no other worker has.
+    /// worker that joins an elastic job without a name gets a name that no other worker has.
     const char *name GW_DEFAULT(NULL);
     gw_job_kind job GW_DEFAULT(
         GW_JOB_NONE);  ///< for an elastic job, for which rank and world size are not given
@@ -75,38 +76,40 @@ typedef struct GW_BY_NAME gw_rpc_options {
     int rank GW_DEFAULT(-1);
     int world_size GW_DEFAULT(-1);  ///< the number of workers of the job. -1: as .rank
     /// The rendezvous address. NULL: "env://" (MASTER_ADDR, MASTER_PORT, or the launcher's address; a world of one
-    /// needs neither). Or "tcp://host:port" of rank 0; an elastic job may have several addresses,
+    /// worker needs neither). Or "tcp://host:port" of rank 0; an elastic job may have several addresses,
     /// "tcp://host:port,host:port". Or "file:///path" of a file that does not exist yet. Or
     /// "redis://host:port/database" of a Redis server, where GW_JOB_ID distinguishes jobs and GW_REDIS_PASSWORD_FILE
     /// names the file with the password. "?rank=0&world_size=2" may follow. If the host is not a loopback address, this
-    /// worker listens at addresses that other machines reach.
+    /// worker listens at addresses that other machines can reach.
     const char *init_method GW_DEFAULT(NULL);
     /// The addresses at which this worker listens: "10.0.0.7" or "10.0.0.7:29501,[fd00::7]". NULL: GW_ADDRESS in the
-    /// environment, or the library chooses.
+    /// environment; without GW_ADDRESS the library chooses.
     const char *addresses GW_DEFAULT(NULL);
-    /// The network interfaces at which it listens: "eth0" or "eth0,ib0". NULL: GW_INTERFACE, or the library chooses.
+    /// The network interfaces at which this worker listens: "eth0" or "eth0,ib0". NULL: GW_INTERFACE in the
+    /// environment; without GW_INTERFACE the library chooses.
     const char *interfaces GW_DEFAULT(NULL);
     int64_t timeout_ms GW_DEFAULT(60000);        ///< milliseconds, of each call
     int64_t join_timeout_ms GW_DEFAULT(300000);  ///< milliseconds, until all workers have joined
     int threads GW_DEFAULT(4);  ///< threads of the pool, which run GW_POOL functions
     const gw_registry *registry
         GW_DEFAULT(NULL);  ///< the functions that this worker serves; NULL: the process's registry
-    /// The path of the job's key, a file that `gradwire key` has made and that no other user may read: connections are
-    /// encrypted with it, and a worker without it is refused. NULL: the key of the launcher (GW_KEY_FD, a descriptor),
-    /// or the file that GW_KEY_FILE names, or none. Or the path of this worker's certificate (gradwire key --ca): then
-    /// no other member can use its name either.
+    /// The path of the job's key, a file that `gradwire key` has made and that no other user may read. Connections are
+    /// encrypted with the key, and a worker without the key is refused. NULL: the key of the launcher (GW_KEY_FD, a
+    /// descriptor), or the file that GW_KEY_FILE names, or none. The path may also be that of this worker's certificate
+    /// (gradwire key --ca): then no other member can use the name of this worker.
     const char *key GW_DEFAULT(NULL);
-    /// Allows connections to other hosts without a key: machines in the network can then read and change the data. As
-    /// GW_INSECURE=1. All workers set it.
+    /// Allows connections to other hosts without a key: machines in the network can then read and change the data.
+    /// GW_INSECURE=1 has the same effect. All workers set the option.
     bool insecure GW_DEFAULT(false);
 } gw_rpc_options;
 
-/// Joins the job and opens the agent of |root|. Scopes opened inside |root| from now on call through it.
+/// Joins the job and opens the agent of |root|. Scopes that are opened inside |root| from now on make calls through
+/// this agent.
 ///
 /// Blocks: until all workers have joined; when joining an elastic job, until the coordinator has admitted this worker.
-/// An elastic job can be joined as long as it has a member. If its coordinator ends, another member on the same host
-/// listens at its address; if .init_method has several addresses, "tcp://10.0.0.1:29500,10.0.0.2:29500", in the same
-/// order on all workers, this may also be a member on one of these hosts.
+/// An elastic job can be joined as long as it has a member. If the coordinator of the job ends, another member on the
+/// same host listens at its address. If .init_method has several addresses, "tcp://10.0.0.1:29500,10.0.0.2:29500", in
+/// the same order on all workers, the other member may also be on one of these hosts.
 /// Errors: INVALID for options; DUPLICATE if the name or rank is taken; MISMATCH if workers differ in world size or
 /// protocol version; ADDRESS_IN_USE; TIMEOUT, naming the workers that have not joined; WRONG_STATE if the job has
 /// ended; DISCONNECTED if the coordinator is gone; UNSUPPORTED for addresses beyond this host without a key; CANCELLED
@@ -127,27 +130,28 @@ typedef struct gw_launch {
     int attempt;  ///< how often this rank was started again (--max-restarts); 0: never, or not set
 } gw_launch;
 
-/// Returns the place of this process as its launcher set it. For programs that start workers of their own without a
-/// launcher, and that choose roles or devices before they join.
+/// Returns the rank, the world size and the like that the launcher has given to this process. For programs that start
+/// workers without a launcher, and for programs that choose roles or devices before they join.
 GW_API gw_launch gw_rpc_launched(void);
 
 /// Options of gw_rpc_shutdown.
 typedef struct GW_BY_NAME gw_rpc_shutdown_options {
-    int64_t timeout_ms GW_DEFAULT(0);  ///< milliseconds; GW_NO_TIMEOUT: none
+    int64_t timeout_ms GW_DEFAULT(0);  ///< milliseconds; GW_NO_TIMEOUT: no limit
 } gw_rpc_shutdown_options;
 
 /// Leaves the job together with all other workers.
 ///
-/// Blocks: until every live worker has called it, or until .timeout_ms has passed; the scope's timeout does not count.
-/// Workers that have died or left count as having called it. This worker serves calls meanwhile. Then it releases its
-/// references and waits for running functions, at most 30 s. Afterwards calls and references are WRONG_STATE; calling
-/// it again does nothing. If a worker that has served no call waits for 10 s, its log names the workers that have not
-/// called it. Runs also when |root| has failed. If |root| is closed without this call, the worker leaves at once, and
-/// the others regard it as lost.
-/// Errors: TIMEOUT, naming the workers that have not called it before .timeout_ms (this worker then leaves as by
-/// gw_rpc_leave), or the functions that still run after 30 s. FENCED if the other workers continue without this one.
-/// Other workers that wait for something from this one get DISCONNECTED at once, or the error of |root|:
-/// "worker0 has failed: train.csv: no such file".
+/// Blocks: until every live worker has called gw_rpc_shutdown, or until .timeout_ms has passed; the timeout of the
+/// scope has no effect. Workers that have died or left count as having called it. While it blocks, this worker serves
+/// calls. Then gw_rpc_shutdown releases the references of this worker and waits for running functions, at most 30 s.
+/// Afterwards calls and uses of references fail with WRONG_STATE; calling gw_rpc_shutdown again does nothing. If
+/// gw_rpc_shutdown blocks for 10 s and no call was served, the log names the workers that have not called it.
+/// gw_rpc_shutdown also runs if |root| has failed. If |root| is closed without this call, the worker leaves at once,
+/// and the other workers regard it as lost.
+/// Errors: TIMEOUT, naming the workers that have not called gw_rpc_shutdown before .timeout_ms (this worker then leaves
+/// as by gw_rpc_leave), or the functions that still run after 30 s. FENCED if the other workers continue without this
+/// worker. If |root| has failed, other workers that wait for this worker get DISCONNECTED at once, or the error of
+/// |root|: "worker0 has failed: train.csv: no such file".
 /// Source: torch.distributed.rpc.shutdown.
 GW_API void gw_rpc_shutdown(gw_scope *root, gw_rpc_shutdown_options options GW_DEFAULT({}))
     GW_CALLS(gw_rpc_shutdown_with);
@@ -156,35 +160,36 @@ GW_API GW_TYPE_OF(gw_rpc_shutdown) gw_rpc_shutdown_with;
 
 /// Leaves the job while the other workers continue.
 ///
-/// Blocks: until running functions have returned, at most 30 s; new calls are refused. Otherwise as gw_rpc_shutdown.
-/// References of other workers to values here are lost. A collective that this worker has completed still succeeds on
-/// the other members of its group, however late they call it; their next collective fails.
-/// Errors: TIMEOUT, naming the functions that still run, or a worker that has not received all messages of this one
+/// Blocks: until running functions have returned, at most 30 s; new calls are refused. In all other respects as
+/// gw_rpc_shutdown. References of other workers to values of this worker are lost. A collective that this worker has
+/// completed still succeeds on the other members of its group, however late they call the collective; the next
+/// collective of these members fails.
+/// Errors: TIMEOUT, naming the functions that still run, or a worker that has not received all messages of this worker
 /// within 30 s.
 /// Source: torch.distributed.rpc.shutdown(graceful=False).
 GW_API void gw_rpc_leave(gw_scope *root);
 
-/// Returns this worker; with an empty name and rank -1 without a job.
+/// Returns this worker; without a job, a worker with an empty name and rank -1.
 GW_API gw_worker gw_rpc_self(gw_scope *s);
 
-/// Returns the number of workers of the job; in an elastic job, of its present members; 1 if |s| has failed or there is
-/// no job, since programs divide by it.
+/// Returns the number of workers of the job (in an elastic job, of its present members); 1 if |s| has failed or there
+/// is no job, because programs divide by the number.
 GW_API int gw_rpc_world_size(gw_scope *s);
 
 // ---- Calling ------------------------------------------------------------------------------------
-// The short forms take |args| one by one, 0 to 12 of them, and the default options. With options:
+// The short forms take the items of |args| one by one, 0 to 12 of them, and the default options. A call with options:
 //
 //     gw_rpc_sync_with(s, gw_to("ps"), "scale", GW_ARGS(x, 2.5), GW_OPTIONS(gw_call_options, .timeout_ms = 500));
 
-/// Stands for the timeout given to gw_rpc_init where an option is a timeout in milliseconds.
+/// The value of a timeout option that stands for the timeout given to gw_rpc_init.
 #define GW_AGENT_TIMEOUT (-1)
 
 /// Options of a call.
 typedef struct GW_BY_NAME gw_call_options {
-    int64_t
-        timeout_ms GW_DEFAULT(GW_AGENT_TIMEOUT);  ///< milliseconds; GW_NO_TIMEOUT: only the scope's
+    /// Milliseconds; GW_NO_TIMEOUT: only the scope's deadline.
+    int64_t timeout_ms GW_DEFAULT(GW_AGENT_TIMEOUT);
     /// The source line of the call, "src/train.c:12", which gw_references and GW_TRACE_ERRORS show; the short forms of
-    /// C set it. It lives as long as the result.
+    /// C set it. The string lives as long as the result.
     const char *origin GW_DEFAULT(NULL);
 } gw_call_options;
 
@@ -193,14 +198,14 @@ typedef struct gw_target {
     const char *name;  ///< the name of a worker, or NULL
     gw_rref *rref;     ///< a reference, or NULL
     int64_t rank;      ///< the rank of a worker, if both are NULL
-    bool is_worker;    ///< the target is the worker of this incarnation alone
+    bool is_worker;    ///< the target is only the worker of this incarnation
     uint64_t incarnation;
-    const gw_worker *workers;  ///< several workers; NULL: one
+    const gw_worker *workers;  ///< several workers; NULL: one worker
     int worker_count;
 } gw_target;
 
-/// Makes a target of a name, a rank, a gw_worker or a reference: `gw_target gw_to(x)`. It calls one of the functions
-/// below, by the type of |x|.
+/// Makes a target of a name, a rank, a gw_worker or a reference: `gw_target gw_to(x)`. The macro calls one of the
+/// functions below, by the type of |x|.
 ///
 /// Returns: the target.
 #define gw_to(x) GW_TO(x)
@@ -208,7 +213,7 @@ typedef struct gw_target {
 GW_API gw_target gw_to_name(const char *name);
 /// Returns the target gw_to(rank).
 GW_API gw_target gw_to_rank(int64_t rank);
-/// Returns the target gw_to(worker): that worker alone, not a later one of the same name.
+/// Returns the target gw_to(worker): only that worker, not a later worker of the same name.
 GW_API gw_target gw_to_worker(gw_worker worker);
 /// Returns the target gw_to(rref): the object or value that |rref| names.
 GW_API gw_target gw_to_rref(const gw_rref *rref);
@@ -224,9 +229,10 @@ GW_API gw_worker gw_rpc_worker(gw_scope *s, gw_target to) GW_CALLS(gw_rpc_worker
 #define gw_rpc_worker(s, to) gw_rpc_worker_with((s), gw_to(to))
 GW_API GW_TYPE_OF(gw_rpc_worker) gw_rpc_worker_with;
 
-/// Calls |function| on the worker |to| and blocks until it has returned: gw_rpc_sync(s, to, function, args...).
+/// Calls |function| on the worker |to| and blocks until the function has returned: gw_rpc_sync(s, to, function,
+/// args...).
 ///
-/// to: a name, a rank, a gw_worker, or a reference to an object, of which |function| is a method.
+/// to: a name, a rank, a gw_worker, or a reference to an object; for a reference, |function| is a method of the object.
 /// function: a registered name, or "gw.<operator>".
 /// Returns: the result; none if the call failed.
 /// Gradient: flows through the tensors in arguments and result (gradwire/dist.h).
@@ -246,33 +252,33 @@ GW_API gw_future *gw_rpc_async(gw_scope *s, gw_target to, const char *function, 
 #define gw_rpc_async(s, to, ...) GW_CALL(gw_rpc_async, s, gw_to(to), __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_rpc_async) gw_rpc_async_with;
 
-/// Calls |function| on the worker |to| and leaves the result there: gw_remote(s, to, function, args...).
+/// Calls |function| on the worker |to| and leaves the result on that worker: gw_remote(s, to, function, args...).
 ///
 /// function: may also be the name of a class: the reference then names a new object, opened with |args|.
 /// Returns: a reference to the result, which need not exist yet.
 /// Gradient: as gw_rpc_sync.
-/// Errors: every use of the reference reports the error of the call.
+/// Errors: every use of the reference fails with the error of the call.
 /// Source: torch.distributed.rpc.remote.
 GW_API gw_rref *gw_remote(gw_scope *s, gw_target to, const char *function, gw_values args,
                           gw_call_options options GW_DEFAULT({})) GW_CALLS(gw_remote_with);
 #define gw_remote(s, to, ...) GW_CALL(gw_remote, s, gw_to(to), __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_remote) gw_remote_with;
 
-/// Calls |function| on the worker |to| without a reply: gw_rpc_notify(s, to, function, args...). It keeps its place in the order
-/// of the calls of the scope.
+/// Calls |function| on the worker |to| without a reply: gw_rpc_notify(s, to, function, args...). The call keeps its
+/// position in the order of the calls of the scope.
 ///
-/// Errors: those of sending; an error of the function is only logged, by |to|.
+/// Errors: those of sending; if the function fails, |to| only logs the error.
 GW_API void gw_rpc_notify(gw_scope *s, gw_target to, const char *function, gw_values args,
                           gw_call_options options GW_DEFAULT({})) GW_CALLS(gw_rpc_notify_with);
 #define gw_rpc_notify(s, to, ...) GW_CALL(gw_rpc_notify, s, gw_to(to), __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_rpc_notify) gw_rpc_notify_with;
 
-/// Calls |function| on several workers and blocks until all have returned:
-/// gw_rpc_sync_all(s, workers, count, function, args...). Arguments are encoded once.
+/// Calls |function| on several workers and blocks until all calls have returned: gw_rpc_sync_all(s, workers, count,
+/// function, args...). Arguments are encoded once.
 ///
 /// to: the parameter of gw_rpc_sync_all_with: gw_to_workers(workers, count).
 /// Returns: a list of the results in the order of the workers.
-/// Errors: that of the first call in that order that failed, with the name of its worker.
+/// Errors: the error of the first failed call in the order of the workers, with the name of the worker.
 GW_API gw_list *gw_rpc_sync_all(gw_scope *s, gw_target to, const char *function, gw_values args,
                                 gw_call_options options GW_DEFAULT({}))
     GW_CALLS(gw_rpc_sync_all_with);
@@ -283,7 +289,7 @@ GW_API GW_TYPE_OF(gw_rpc_sync_all) gw_rpc_sync_all_with;
 /// Calls |function| on several workers: gw_rpc_async_all(s, workers, count, function, args...).
 ///
 /// to: the parameter of gw_rpc_async_all_with: gw_to_workers(workers, count).
-/// Returns: a future of a list of the results, which fails as soon as one call fails.
+/// Returns: a future of a list of the results; the future fails as soon as one call fails.
 GW_API gw_future *gw_rpc_async_all(gw_scope *s, gw_target to, const char *function, gw_values args,
                                    gw_call_options options GW_DEFAULT({}))
     GW_CALLS(gw_rpc_async_all_with);
@@ -292,13 +298,13 @@ GW_API gw_future *gw_rpc_async_all(gw_scope *s, gw_target to, const char *functi
 GW_API GW_TYPE_OF(gw_rpc_async_all) gw_rpc_async_all_with;
 
 // ---- Futures ------------------------------------------------------------------------------------
-// From PyTorch: wait is gw_wait; value gw_future_value; done gw_future_done; then gw_then; add_done_callback
-// gw_on_done; set_result gw_future_set; set_exception gw_future_fail; torch.futures.collect_all and wait_all are
-// gw_collect_all and gw_wait_all.
+// PyTorch's names: wait is gw_wait; value is gw_future_value; done is gw_future_done; then is gw_then;
+// add_done_callback is gw_on_done; set_result is gw_future_set; set_exception is gw_future_fail;
+// torch.futures.collect_all and wait_all are gw_collect_all and gw_wait_all.
 
-/// Blocks until |f| has resolved. May be called again, and from any scope of this worker.
+/// Blocks until |f| has resolved. gw_wait may be called again, and from any scope of this worker.
 ///
-/// Returns: its value.
+/// Returns: the value of |f|.
 /// Errors: the error of |f|; TIMEOUT at the deadline of |s|; WOULD_BLOCK in an inline function.
 /// Source: torch.futures.Future.wait.
 GW_API gw_value gw_wait(gw_scope *s, gw_future *f);
@@ -308,75 +314,79 @@ GW_API bool gw_future_done(const gw_future *f);
 
 /// Reads a future that has resolved.
 ///
-/// Returns: its value.
-/// Errors: the error of |f|; WRONG_STATE if it has not resolved.
+/// Returns: the value of |f|.
+/// Errors: the error of |f|; WRONG_STATE if |f| has not resolved.
 GW_API gw_value gw_future_value(gw_scope *s, gw_future *f);
 
-/// Returns the error of |f|; NULL if it has a value, or has not resolved. Lives as long as |f|.
+/// Returns the error of |f|; NULL if |f| has a value, or has not resolved. The error lives as long as |f|.
 GW_API const gw_error *gw_future_error(const gw_future *f);
 
 /// Blocks until all |count| futures have resolved.
 ///
-/// Errors: that of the first future in |fs| that has one, after all have resolved.
+/// Errors: after all futures have resolved, the error of the first future in |fs| that has an error.
 GW_API void gw_wait_all(gw_scope *s, gw_future *const *fs, int count);
 
 /// Blocks until one of |count| futures has resolved, with a value or an error. If one of them is a future of
 /// gw_member_lost (gradwire/membership.h), the wait ends when that member is lost.
 ///
-/// Returns: the index of the first one that has resolved, which gw_wait then reads; -1 if |s| has failed.
+/// Returns: the index of the first future that has resolved, which gw_wait then reads; -1 if |s| has failed.
 /// Errors: TIMEOUT at the deadline of |s|.
 GW_API int gw_wait_any(gw_scope *s, gw_future *const *fs, int count);
 
-/// Cancels |f|: it resolves at once, with CANCELLED, unless it has resolved. Runs also when |s| has failed.
+/// Cancels |f|: |f| resolves at once, with CANCELLED, unless it has resolved before. gw_cancel also runs if |s| has
+/// failed.
 ///
-/// If |f| is of a call that has not started, the function does not run. If the function runs, gw_cancelled is true in
-/// it, its waits end with CANCELLED, and the calls that it makes are cancelled in turn; what it has done is not undone.
-/// The outcome is NOT_DELIVERED if the request was not sent, else MAY_HAVE_RUN. If |f| is of gw_then, gw_collect_all
-/// and the like, the futures that it waits for are cancelled, too, unless another handle of the program holds them:
-/// call gw_drop for these first. Calls of gw_remote cannot be cancelled; their value is released with its references.
+/// If |f| is the future of a call that has not started, the function does not run. If the function runs, gw_cancelled
+/// returns true in the function, its waits end with CANCELLED, and the calls that it makes are cancelled in turn. The
+/// effects of the function so far are not undone. The outcome is NOT_DELIVERED if the request was not sent, else
+/// MAY_HAVE_RUN. If |f| is a future of gw_then, gw_collect_all and the like, the futures that |f| waits for are
+/// cancelled, too, unless another handle of the program holds them. To cancel them as well, call gw_drop for such
+/// handles first. Calls of gw_remote cannot be cancelled; the value of such a call is released with its references.
 /// Errors: none for a future that has resolved.
 GW_API void gw_cancel(gw_scope *s, gw_future *f);
 
-/// Returns, in a function that another worker called, whether its result is not needed: it was cancelled, its deadline
-/// has passed, or its caller is lost. Long computations call it from time to time. Elsewhere: whether the deadline of
-/// |s| has passed.
+/// Returns, in a function that another worker called, whether the result is not needed: whether the call was cancelled,
+/// its deadline has passed, or its caller is lost. Long computations call gw_cancelled from time to time. Elsewhere:
+/// whether the deadline of |s| has passed.
 GW_API bool gw_cancelled(gw_scope *s);
 
-/// Chains |body| to |f|: |body| runs once |f| has its value, and does not run if |f| fails.
+/// Chains |body| to |f|: |body| runs when |f| has its value, and does not run if |f| fails.
 ///
-/// body: does not block. It runs on the thread that resolves |f|, or in this call if |f| has resolved.
-/// Returns: a future of what |body| returns, or of the error of |f|.
+/// body: does not block. |body| runs on the thread that resolves |f|, or in the call of gw_then if |f| has resolved.
+/// Returns: a future of the value that |body| returns, or of the error of |f|.
 /// Source: torch.futures.Future.then.
 GW_API gw_future *gw_then(gw_scope *s, gw_future *f,
                           gw_value (*body)(gw_scope *s, gw_value v, void *context), void *context);
 
-/// Runs |done| once |f| has resolved, with a value or an error; gw_wait and gw_future_error do not block in it.
+/// Runs |done| when |f| has resolved, with a value or an error; in |done|, gw_wait and gw_future_error for |f| do not
+/// block.
 ///
-/// done: a function like the body of gw_then; if its scope fails, the error is only logged.
+/// done: a function like the body of gw_then; if the scope of |done| fails, the error is only logged.
 /// Errors: INVALID for arguments.
 /// Source: torch.futures.Future.add_done_callback.
 GW_API void gw_on_done(gw_scope *s, gw_future *f,
                        void (*done)(gw_scope *s, gw_future *f, void *context), void *context);
 
-/// Joins |count| futures to one, which resolves when all of them have resolved.
+/// Joins |count| futures to one future, which resolves when all of them have resolved.
 ///
-/// Returns: a future of the list of their values in order; it fails with the first error in their order.
+/// Returns: a future of the list of their values in order; if futures fail, the error is that of the first failed
+/// future in this order.
 /// Source: torch.futures.collect_all.
 GW_API gw_future *gw_collect_all(gw_scope *s, gw_future *const *fs, int count);
 
-/// Joins |count| futures to one, which fails as soon as one of them fails.
+/// Joins |count| futures to one future, which fails as soon as one of them fails.
 ///
 /// Returns: a future of the list of their values in order.
 GW_API gw_future *gw_collect_fail_fast(gw_scope *s, gw_future *const *fs, int count);
 
-/// Joins |count| futures to one, which resolves as soon as one of them resolves.
+/// Joins |count| futures to one future, which resolves as soon as one of them resolves.
 ///
-/// Returns: a future of the first one's value or error.
+/// Returns: a future of the value or error of the first future that resolves.
 GW_API gw_future *gw_collect_first(gw_scope *s, gw_future *const *fs, int count);
 
-/// Opens a future that the program resolves itself, once. A function may return it and keep a handle of it (gw_keep, or
-/// gw_set in an object) to resolve it later; when the last such handle is closed, those who wait for the future get
-/// WRONG_STATE.
+/// Opens a future that the program resolves itself, once. A function may return the future and keep a handle of it
+/// (gw_keep, or gw_set in an object) to resolve it later. When the last such handle is closed, threads and workers that
+/// wait for the future get WRONG_STATE.
 ///
 /// Returns: the future.
 /// Source: torch.futures.Future.
@@ -384,7 +394,7 @@ GW_API gw_future *gw_future_open(gw_scope *s);
 
 /// Resolves |f| with |v|.
 ///
-/// v: any value; if it is another future, |f| resolves when that one does, with its value or error.
+/// v: any value; if |v| is another future, |f| resolves when |v| resolves, with the value or error of |v|.
 /// Errors: WRONG_STATE if |f| has resolved; INVALID if |v| is a future that waits for |f|.
 /// Source: torch.futures.Future.set_result.
 GW_API void gw_future_set(gw_scope *s, gw_future *f, gw_value v) GW_CALLS(gw_future_set_with);
@@ -393,20 +403,21 @@ GW_API GW_TYPE_OF(gw_future_set) gw_future_set_with;
 
 /// Resolves |f| with an error.
 ///
-/// format: as of printf.
+/// format: the text of the error, as of printf.
 /// Errors: WRONG_STATE if |f| has resolved.
 /// Source: torch.futures.Future.set_exception.
 GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const char *format, ...)
     GW_PRINTF(4, 5);
 
 // ---- RPC collectives ----------------------------------------------------------------------------
-// Each of |workers| calls it with the same workers, in any order, itself included; it enters RPC collectives of the
-// same workers one after the other. If a worker is lost, cancels, enters another kind of RPC collective, or does not
-// arrive before the deadline of another one, the calls of all fail with the name of that worker, also those made later;
-// the next RPC collective of these workers works again. After a deadline it takes at most a second to learn which
-// workers are missing. After a worker has called gw_rpc_shutdown or gw_rpc_leave, it can enter RPC collectives only in
-// functions that others call (else WRONG_STATE); once no such call can arrive any more, the others' waits for it fail
-// with DISCONNECTED. The collectives of gradwire/collective.h are faster, and there are more of them.
+// Each of |workers| calls an RPC collective with the same list of workers, in any order, itself included. A worker
+// enters the RPC collectives of the same workers one after the other. If a worker is lost, cancels, enters another kind
+// of RPC collective, or does not arrive before the deadline of another worker, the calls of all |workers| fail with the
+// name of that worker, including calls that are made later. The next RPC collective of these workers works again. After
+// a deadline, a call takes at most a second more to learn which workers are missing. After a worker has called
+// gw_rpc_shutdown or gw_rpc_leave, it can enter RPC collectives only in functions that other workers call (else
+// WRONG_STATE). When no such call can arrive any more, the waits of the other workers for this worker fail with
+// DISCONNECTED. The collectives of gradwire/collective.h are faster, and there are more of them.
 
 /// Gathers |v| of all |workers|.
 ///
@@ -428,7 +439,7 @@ GW_API void gw_rpc_barrier(gw_scope *s, const gw_worker *workers, int count);
 /// Counts of one transport to other workers.
 typedef struct gw_transport_stats {
     const char *name;                     ///< "shm" (shared memory, of workers on this host), "tcp"
-    int workers;                          ///< connected over it now
+    int workers;                          ///< workers that are connected over this transport now
     uint64_t bytes_sent, bytes_received;  ///< bytes of frames, everything in them included
 } gw_transport_stats;
 
@@ -441,23 +452,25 @@ typedef struct gw_rpc_stats {
     /// Requests, replies and control messages; not counted are acknowledgements, messages of membership, and calls to
     /// this worker itself.
     uint64_t messages_sent, messages_received;
-    uint64_t bytes_sent, bytes_received;  ///< on the wire, everything
+    uint64_t bytes_sent, bytes_received;  ///< all bytes on the wire
     uint64_t reconnects;
-    uint64_t replies_dropped;  ///< that arrived when no future waited for them
-    /// The fastest first. With GW_TRANSPORT=tcp in the environment "tcp" is the only one.
+    uint64_t replies_dropped;  ///< replies that arrived when no future waited for them
+    /// The fastest first. With GW_TRANSPORT=tcp in the environment, "tcp" is the only transport.
     gw_transport_stats transports[GW_TRANSPORTS_MAX];
     int transport_count;
-    /// What protects connections to other hosts: "a key", "a certificate", "nothing (insecure)", or "there are none".
+    /// The protection of connections to other hosts: "a key", "a certificate", "nothing (insecure)", or "there are
+    /// none" (no such connections).
     const char *protection;
 } gw_rpc_stats;
 
 /// Returns the counts of this worker; all 0 without a job.
 GW_API gw_rpc_stats gw_rpc_get_stats(gw_scope *s);
 
-/// Describes for people by which transport worker |to| is reached, and why not by a faster one: "shm; large tensors:
-/// lent, or pulled where the program has them", "tcp, encrypted; large tensors: sent: ...; not shm: ...: on another
-/// host". "lent": the receiver maps the sender's memory; "pulled": the receiver copies from the sender's memory;
-/// "sent": the tensors are sent in messages. Which of these is used is decided when the first large tensor is sent.
+/// Describes for people by which transport worker |to| is reached, and why no faster transport is used. Examples are
+/// "shm; large tensors: lent, or pulled where the program has them", and
+/// "tcp, encrypted; large tensors: sent: ...; not shm: ...: on another host". "lent": the receiver maps the sender's
+/// memory; "pulled": the receiver copies from the sender's memory; "sent": the tensors are sent in messages. The choice
+/// between these is made when the first large tensor is sent.
 ///
 /// Returns: text that lives as long as |s|.
 /// Errors: NOT_FOUND for an unknown worker.

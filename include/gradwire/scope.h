@@ -1,8 +1,8 @@
 // Scopes: the owners of handles and errors.
 //
 // A scope owns the handles made through it, keeps the first error of operations on them, and has a deadline, a random
-// generator, and an id that names the gradients of its backward passes. A training step opens a scope and closes it at
-// its end.
+// generator, and an id that names the gradients of its backward passes. A training step opens a scope at its beginning
+// and closes it at its end.
 //
 //     gw_scope *root = gw_scope_open(NULL);
 //     for (int step = 0; step < 100 && gw_ok(root); step++) {
@@ -14,10 +14,10 @@
 //     return gw_exit_code(gw_scope_close(root));
 //
 // Errors: a scope keeps its first error; later operations in it do nothing and return poison, a handle that is safe to
-// pass on. Of poison, accessors return 0, gw_data returns NULL, and a tensor has no elements, so loops call gw_ok. If
-// poison is used in a scope without error, or sent to another worker, that is INVALID, with the text of the error that
-// made the poison.
-// Ownership: a scope holds one count on each handle made through it; gw_keep gives another scope a second one.
+// pass on. For poison, accessors return 0, gw_data returns NULL, and a tensor has no elements; so loops test gw_ok. A
+// function that gets poison in a scope without an error, or that sends poison to another worker, fails with INVALID and
+// the text of the error that made the poison.
+// Ownership: a scope holds one count on each handle made through it; gw_keep takes another count for another scope.
 // Threads: a scope is used by one thread at a time.
 #ifndef GRADWIRE_SCOPE_H
 #define GRADWIRE_SCOPE_H
@@ -31,19 +31,19 @@ extern "C" {
 /// A scope, opened by gw_scope_open: it owns handles, and keeps the first error of operations on them.
 typedef struct gw_scope gw_scope;
 
-/// Opens a scope inside |parent|, or a root scope if |parent| is NULL. It inherits the deadline, the generator, the
-/// agent and the error of |parent|.
+/// Opens a scope inside |parent|, or a root scope if |parent| is NULL. The new scope inherits the deadline, the
+/// generator, the agent and the error of |parent|.
 ///
 /// Returns: the scope, never NULL: if there is no memory, a failed scope.
 GW_API gw_scope *gw_scope_open(gw_scope *parent);
 
 /// Closes |s| and releases its handles. Does not block. The parent does not get the error.
 ///
-/// Scopes inside |s| that are still open are closed first: if one has an error that the program has not read
-/// (gw_scope_error), the error is logged, and becomes the error of |s| if |s| has none. The library closes scopes that
-/// the body of a function has left open.
+/// Scopes inside |s| that are still open are closed first. If such a scope has an error that the program has not read
+/// (gw_scope_error), the library logs the error, and |s| fails with it unless |s| has failed already. The library
+/// closes scopes that the body of a function has left open.
 /// Returns: the first error of |s|.
-/// Errors: WRONG_STATE in the body of a function for the scope given to it, which stays open.
+/// Errors: WRONG_STATE if the body of a function closes the scope that was passed to the body; that scope stays open.
 GW_API GW_MUST_CHECK gw_error gw_scope_close(gw_scope *s);
 
 /// Closes |s|; if |s| has failed and the parent has not, the parent fails with the same error. The error of a root
@@ -57,13 +57,14 @@ GW_API bool gw_ok(const gw_scope *s);
 /// Returns the first error of |s|; its status is GW_OK if there is none. Valid until the scope closes.
 GW_API const gw_error *gw_scope_error(const gw_scope *s);
 
-/// Makes |s| fail with a text of the caller, without a full stop. In the body of a function this makes the call fail.
+/// Makes |s| fail with a text of the caller, without a full stop. In the body of a function, gw_fail makes the call
+/// fail.
 ///
 /// status: GW_OK becomes GW_REMOTE; an undefined status becomes GW_INVALID.
 GW_API void gw_fail(gw_scope *s, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
 
-/// Makes |s| fail with the error of another scope, from gw_scope_close or gw_scope_error: with all fields of the error,
-/// such as the worker that was lost, and without logging it again.
+/// Makes |s| fail with the error of another scope, as returned by gw_scope_close or gw_scope_error. |s| gets all fields
+/// of the error, such as the lost worker; the error is not logged again.
 ///
 /// error: nothing happens if it is NULL or its status is GW_OK; an undefined status becomes GW_INVALID.
 GW_API void gw_scope_fail(gw_scope *s, const gw_error *error);
@@ -74,13 +75,14 @@ GW_API void gw_scope_clear(gw_scope *s);
 /// Adds a text, such as "step 12", to the trace of every later error of |s|.
 GW_API void gw_scope_label(gw_scope *s, const char *format, ...) GW_PRINTF(2, 3);
 
-/// Sets the deadline of |s| and of scopes inside it; if the parent has an earlier deadline, that one holds.
+/// Sets the deadline of |s| and of scopes inside |s|; an earlier deadline of the parent stays in force.
 ///
-/// When it has passed, calls and waits in these scopes fail with TIMEOUT, and gw_cancelled is true. Local operators are
-/// not affected: a body whose caller has stopped waiting runs to its end unless it asks gw_cancelled.
+/// After the deadline, calls and waits in these scopes fail with TIMEOUT, and gw_cancelled returns true. Local
+/// operators are not affected: a body whose caller has stopped waiting runs to its end unless the body tests
+/// gw_cancelled.
 ///
-/// timeout_ms: milliseconds from now; 0: no deadline of its own.
-/// Errors: INVALID if it is negative.
+/// timeout_ms: milliseconds from now; 0: |s| has no deadline of its own.
+/// Errors: INVALID if |timeout_ms| is negative.
 GW_API void gw_scope_set_timeout(gw_scope *s, int64_t timeout_ms);
 
 /// Returns the milliseconds until the deadline of |s|, at least 0; INT64_MAX without one.
@@ -89,20 +91,23 @@ GW_API int64_t gw_scope_time_left_ms(const gw_scope *s);
 /// Returns the id of |s|, which is sent with its calls and names its gradients; unique in the job, never 0.
 GW_API uint64_t gw_scope_id(const gw_scope *s);
 
-/// Starts a random generator of |s|, shared with the scopes opened inside it later. The same seed gives the same
-/// numbers on every machine. Functions that |s| calls on other workers draw different numbers in each call, which
-/// follow from the seed, too. Without gw_seed the numbers follow from the worker's rank and are the same in each run.
+/// Starts a random generator of |s|; scopes that are opened inside |s| later share the generator. The same seed gives
+/// the same numbers on every machine. A function that |s| calls on another worker draws different numbers in each call;
+/// these numbers, too, follow from the seed. Without gw_seed the numbers follow from the worker's rank and are the same
+/// in each run.
 ///
 /// Numbers are drawn, and calls are numbered, in the order in which the program runs. C and C++ do not define the order
-/// in which the arguments of one call are evaluated, and gcc and clang differ: at most one argument of a call may draw.
+/// in which the arguments of one call are evaluated, and gcc and clang choose different orders. So at most one argument
+/// of a call may draw.
 ///
 ///     gw_tensor *a = gw_rand(s, GW_F32, 3);
 ///     gw_tensor *b = gw_rand(s, GW_F32, 3);             // not gw_sub(s, gw_rand(...), gw_rand(...))
 ///     gw_tensor *c = gw_sub(s, a, b);
 ///
-/// gw_nn_sequential evaluates its modules from left to right. For other calls gcc (with -Wall) and clang warn:
-/// "gw_draws_in_unspecified_order". They recognise functions that make random tensors and layers, but not others that
-/// draw, such as gw_module_call with a dropout; the checked mode (gradwire/log.h) detects neither.
+/// gw_nn_sequential evaluates its modules from left to right. For other calls with several arguments that draw, gcc
+/// (with -Wall) and clang warn: "gw_draws_in_unspecified_order". The compilers recognise functions that make random
+/// tensors and layers, but no other functions that draw, such as gw_module_call with a dropout; the checked mode
+/// (gradwire/log.h) detects neither kind.
 /// Errors: none.
 /// Source: Philox 4x32-10, Salmon et al. 2011.
 GW_API void gw_seed(gw_scope *s, uint64_t seed);

@@ -34,17 +34,17 @@ typedef enum gw_status {
     GW_DUPLICATE,    ///< the name or rank is taken
     GW_MISMATCH,     ///< two workers disagree: world size, protocol version, types, a collective
     GW_WRONG_STATE,  ///< not possible now: before init, after shutdown, a second completion
-    GW_WOULD_BLOCK,  ///< a wait inside a GW_INLINE function, or inside a gradient's hook of another worker's pass
-    GW_UNSUPPORTED,  ///< exists, but not on this worker, by this caller, or of this dtype or device
+    GW_WOULD_BLOCK,  ///< a wait in a GW_INLINE function, or in a hook of a pass of another worker
+    GW_UNSUPPORTED,  ///< not supported on this worker, for this caller, or for this dtype or device
     GW_LIMIT,        ///< a stated limit is reached; the text names it
 
     // Try again later, or elsewhere.
     GW_TIMEOUT,       ///< the deadline has passed
-    GW_CANCELLED,     ///< the caller, or a thread that waits for the result, cancelled it
-    GW_OVERLOADED,    ///< too many requests to this worker under way
+    GW_CANCELLED,     ///< the caller, or a thread waiting for the result, cancelled the operation
+    GW_OVERLOADED,    ///< too many requests to this worker are under way
     GW_DISCONNECTED,  ///< the worker is gone
     GW_REF_LOST,      ///< the owner of the reference is gone, or has deleted the value
-    GW_FENCED,        ///< the other workers continue without this one; it may join again
+    GW_FENCED,        ///< the other workers continue without this worker, which may join again
 
     // Look at the other side.
     GW_REMOTE,    ///< the function ran, and the program made it fail (gw_fail)
@@ -58,18 +58,19 @@ typedef enum gw_status {
     GW_STATUS_COUNT
 } gw_status;
 
-/// What is certain about the effect of the call that failed, as it was made here. If an argument of the call failed (a
-/// future, a reference being made), the call itself was not delivered, even if |function| of the error has run.
+/// What is certain about the effect of the call that failed, which this worker made. If an argument of the call (a
+/// future, or a reference whose value is still being made) failed, the call was not delivered; this holds even if the
+/// error names a function (|function|) that has run.
 typedef enum gw_outcome {
-    GW_OUTCOME_NONE = 0,  ///< the error is not of a call
+    GW_OUTCOME_NONE = 0,  ///< the error is not that of a call
     GW_NOT_DELIVERED,     ///< the function did not run: safe to repeat
-    GW_MAY_HAVE_RUN,      ///< this worker cannot determine whether it ran
-    GW_RAN_AND_FAILED,    ///< it ran, and this is its error
+    GW_MAY_HAVE_RUN,      ///< this worker cannot determine whether the function ran
+    GW_RAN_AND_FAILED,    ///< the function ran, and this is its error
 } gw_outcome;
 
 /// The identity of a collective that has ended with an error on all members of its group. Two errors with the same
-/// identity report the end of the same collective. The library sets and compares it: it is equal on all members of the
-/// group in this job, and is sent with the error.
+/// identity report the end of the same collective. The library sets and compares identities: an identity is the same on
+/// all members of the group, within this job, and is sent with the error.
 typedef struct gw_abort {
     uint64_t group;  ///< the group and its generation; 0: none
     uint64_t key, number;
@@ -78,31 +79,31 @@ typedef struct gw_abort {
 /// Sizes of members of gw_error, in bytes or items; GW_NAME_MAX is also the longest name of a worker.
 enum { GW_ERROR_TEXT_MAX = 768, GW_NAME_MAX = 127, GW_ERROR_ABORTS_MAX = 4 };
 
-/// How a worker was lost that an error reports.
+/// How the lost worker that an error reports was lost.
 typedef enum gw_loss {
     GW_LOSS_NONE = 0,  ///< the error reports no loss
-    GW_LOSS_ENDED,     ///< its process has ended
-    GW_LOSS_SILENT,    ///< it was silent, or did not answer
-    GW_LOSS_CUT_OFF,   ///< it had no contact with most of the others
-    GW_LOSS_ALONE,     ///< all others had ended before it could query them
-    GW_LOSS_DECLARED,  ///< the others have declared it dead, which it reports itself
-    GW_LOSS_LEFT,      ///< it has left, is leaving, or has called gw_rpc_shutdown
+    GW_LOSS_ENDED,     ///< the worker's process has ended
+    GW_LOSS_SILENT,    ///< the worker was silent, or did not answer
+    GW_LOSS_CUT_OFF,   ///< the worker had no contact with most of the other workers
+    GW_LOSS_ALONE,     ///< all other workers had ended before the worker could query them
+    GW_LOSS_DECLARED,  ///< the others have declared the worker dead; the worker itself reports it
+    GW_LOSS_LEFT,      ///< the worker has left, is leaving, or has called gw_rpc_shutdown
     GW_LOSS_COUNT      ///< the number of kinds
 } gw_loss;
 
 /// The lost worker that an error reports.
 typedef struct gw_lost_worker {
-    gw_loss how;                 ///< GW_LOSS_NONE: the error reports none, and the rest is 0
+    gw_loss how;                 ///< GW_LOSS_NONE: the error reports no loss
     int rank;                    ///< in the job
     uint64_t incarnation;        ///< as in gw_worker
-    char name[GW_NAME_MAX + 1];  ///< its name
+    char name[GW_NAME_MAX + 1];  ///< the worker's name
 } gw_lost_worker;
 
-/// Repeated calls of a recursive function at the begin of a text, which the library shortens.
+/// The repeated calls of a recursive function at the beginning of an error text; the library shortens such texts.
 typedef struct gw_trace {
-    uint64_t function;     ///< a hash of its name
-    uint32_t calls;        ///< their number; 0: none
-    uint16_t first, last;  ///< bytes in front of the second call, and of the last one
+    uint64_t function;     ///< a hash of the function's name
+    uint32_t calls;        ///< the number of repeated calls; 0: none
+    uint16_t first, last;  ///< offsets of the second and the last call in the text, in bytes
 } gw_trace;
 
 /// An error. Programs decide by status, outcome and aborts; |text| is for people.
@@ -112,8 +113,8 @@ typedef struct gw_error {
     char worker[GW_NAME_MAX + 1];    ///< where the error was made, "" if on this worker
     char function[GW_NAME_MAX + 1];  ///< the called function, "" if none
     char text[GW_ERROR_TEXT_MAX];    ///< with its error trace, "ps: gw.matmul: 6x5 times 4x8"
-    /// The ended collectives that this error reports, the last one first: the end of one may have ended another. Errors
-    /// of gw_fail have none.
+    /// The ended collectives that this error reports, the last collective first; the end of one collective may have
+    /// ended another. An error of gw_fail reports none.
     gw_abort aborts[GW_ERROR_ABORTS_MAX];
     gw_lost_worker
         lost;         ///< the worker that is gone, for DISCONNECTED, REF_LOST and FENCED, if known
@@ -124,8 +125,7 @@ typedef struct gw_error {
 /// Returns the name of |status| in words, "timeout".
 GW_API const char *gw_status_name(gw_status status);
 
-/// Prints |error|, unless its status is GW_OK, as one line to stderr; does not repeat it if the library has printed it
-/// before.
+/// Prints |error| as one line to stderr, unless its status is GW_OK, or the library has printed the error before.
 ///
 /// Returns: the exit code for main: 0 for GW_OK, else 1.
 GW_API int gw_exit_code(gw_error error);

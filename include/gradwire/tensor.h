@@ -13,7 +13,7 @@
 //
 // Errors, of all of them: INVALID for a dtype, size or argument out of range; NO_MEMORY.
 // Ownership: a tensor belongs to the scope that made it; gw_keep gives another scope a count on it.
-// Threads: as its scope. Two tensors that share a storage are used by one thread at a time.
+// Threads: the same as for its scope. Two tensors that share a storage are used by one thread at a time.
 #ifndef GRADWIRE_TENSOR_H
 #define GRADWIRE_TENSOR_H
 
@@ -53,8 +53,8 @@ typedef struct gw_shape {
     const int64_t *sizes;
 } gw_shape;
 
-/// Makes a shape of numbers: `gw_shape GW_SHAPE(sizes...)`. GW_SHAPE() is that of a scalar. It lives until the end of
-/// the C block in which it is written.
+/// Makes a shape of numbers: `gw_shape GW_SHAPE(sizes...)`. GW_SHAPE() is the shape of a scalar. The shape lives until
+/// the end of the C block in which the macro is written.
 ///
 /// Returns: the shape.
 #define GW_SHAPE(...) GW_SHAPE_OF(__VA_ARGS__)
@@ -120,8 +120,8 @@ GW_API GW_TYPE_OF(gw_full) gw_full_with;
 /// Copies an array of C: `gw_tensor *gw_from(gw_scope *s, const T *data, sizes...)`.
 ///
 /// data: of float, double, int64_t, int32_t, int16_t, int8_t, uint8_t or bool, which decides the dtype. A variable, or
-/// in C a literal: gw_from(s, (float[]){ 1, 2 }, 2). If |data| begins with a parenthesis, the type is the one inside
-/// it.
+/// in C a literal: gw_from(s, (float[]){ 1, 2 }, 2). If |data| begins with a parenthesis, the type inside the
+/// parentheses decides the dtype.
 /// sizes: their product is the number of elements that are read.
 /// Returns: a contiguous tensor.
 /// Source: torch.tensor.
@@ -133,7 +133,7 @@ GW_API gw_tensor *gw_from_with(gw_scope *s, gw_dtype dtype, const void *data, gw
 
 /// Draws integers from |low| to below |high| from the generator of |s|.
 ///
-/// dtype: holds all of them.
+/// dtype: a dtype that can hold all of these integers.
 /// Returns: a tensor of |shape|.
 /// Source: torch.randint.
 GW_API gw_tensor *gw_randint(gw_scope *s, gw_dtype dtype, int64_t low, int64_t high, gw_shape shape)
@@ -190,18 +190,18 @@ GW_API gw_tensor *gw_arange(gw_scope *s, gw_dtype dtype, double start, double en
 
 /// Makes a view of the caller's memory, contiguous, without a copy.
 ///
-/// bytes: the library does not notice when the caller writes them: a message or a backward pass that needs the old
-/// values may then get the new ones.
-/// deleter: is called once with |context|, on any thread, when no tensor, graph or message needs the bytes; also if
-/// this fails. The thread holds no lock of the library. NULL: none.
+/// bytes: the memory of the view. If the caller writes to these bytes, a message or a backward pass that needs the old
+/// values may get the new values, without an error.
+/// deleter: the library calls it once with |context|, on any thread that holds no lock of the library, when no tensor,
+/// graph or message needs the bytes; also if gw_from_blob fails. NULL: the library calls nothing.
 /// Returns: a tensor of |shape|.
 /// Source: torch::from_blob.
 GW_API gw_tensor *gw_from_blob(gw_scope *s, gw_dtype dtype, void *bytes, gw_shape shape,
                                void (*deleter)(void *context), void *context);
 
 // ---- Reading ------------------------------------------------------------------------------------
-// NULL is read as a scalar. In a scope that has failed the result of an operator has no elements and no bytes: a
-// program that divides by a size calls gw_ok first.
+// These functions treat a NULL tensor as a scalar. In a scope that has failed the result of an operator has no elements
+// and no bytes: a program that divides by a size calls gw_ok first.
 
 /// Returns the dtype of |x|.
 GW_API gw_dtype gw_dtype_of(const gw_tensor *x);
@@ -211,7 +211,7 @@ GW_API gw_device gw_device_of(const gw_tensor *x);
 GW_API gw_layout gw_layout_of(const gw_tensor *x);
 /// Returns the number of dimensions of |x|.
 GW_API int gw_dims(const gw_tensor *x);
-/// Returns the size of dimension |dim|; a negative one counts from the end. 0 when out of range.
+/// Returns the size of dimension |dim|; a negative |dim| counts from the end. 0 when out of range.
 GW_API int64_t gw_size(const gw_tensor *x, int dim);
 /// Returns the stride of dimension |dim| in elements; 0 when out of range or sparse by rows.
 GW_API int64_t gw_stride(const gw_tensor *x, int dim);
@@ -226,7 +226,7 @@ GW_API const void *gw_data(const gw_tensor *x);
 
 /// Prepares |x| for writing by the program; backward passes and messages that need the old values keep them.
 ///
-/// Returns: the address of the first element; NULL with |s| failed.
+/// Returns: the address of the first element; NULL if the call fails.
 /// Errors: NO_MEMORY; INVALID if |x| is sparse by rows.
 GW_API void *gw_data_for_write(gw_scope *s, gw_tensor *x);
 
@@ -257,12 +257,13 @@ GW_API void gw_print(gw_scope *s, const gw_tensor *x);
 //     gw_tensor *g = gw_rows(s, gw_from(s, ((int64_t[]){ 2, 0, 2 }), 3), values, 5);      // values: 3 F, g: 5 F
 //     gw_tensor *once = gw_coalesce(s, g);              // rows 0 and 2, the latter the sum of two
 //
-// Its values never change, even if |indices| or |values| are written later, and no gradient flows through it. gw_add
-// adds two such tensors, or one to a dense tensor, with a dense result; gw_mul multiplies and gw_div divides one by a
-// number. Every other operator is INVALID. It can be sent and printed, and can be a gradient.
+// The values of such a tensor never change, even if |indices| or |values| are written later, and no gradient flows
+// through the tensor. gw_add adds two such tensors (the result is sparse), or such a tensor and a dense tensor (the
+// result is dense). gw_mul multiplies such a tensor by a number, and gw_div divides it by a number. Every other
+// operator fails with INVALID. A tensor that is sparse by rows can be sent and printed, and can be a gradient.
 
-/// Makes a tensor that is sparse by rows: row indices[n] is values[n], or, if the index occurs several times, the sum
-/// of its values.
+/// Makes a tensor that is sparse by rows: row indices[n] is values[n]. If an index occurs several times, the row is the
+/// sum of the values of that index.
 ///
 /// indices: N, i64 or i32, each at least 0 and below |row_count|.
 /// values: N F..., floating.

@@ -7,12 +7,14 @@
 //     gw_value v = gw_value_of(3);                              // or explicitly
 //     int64_t n = gw_int_of(s, v);                              // and back, checked
 //
-// The short form of a function with a gw_value parameter takes any C value; that of one with gw_values takes several.
+// In the short form of a function, a gw_value parameter takes any C value, and a gw_values parameter takes several C
+// values.
 //
 // Errors, of all of them: INVALID for a value of another kind, naming both kinds, and for an index out of range;
 // NO_MEMORY.
-// Ownership: a value is small and copied freely; what it points to belongs to the scope that made it.
-// Threads: as the scope that made it.
+// Ownership: a value is small and copied freely; the object that a value points to belongs to the scope that made the
+// object.
+// Threads: the same as for the scope that made it.
 #ifndef GRADWIRE_VALUE_H
 #define GRADWIRE_VALUE_H
 
@@ -34,7 +36,7 @@ typedef struct gw_rref gw_rref;
 /// A value that is not available yet, such as the result of gw_rpc_async: gradwire/rpc.h.
 typedef struct gw_future gw_future;
 
-/// What a value is.
+/// The kinds of values.
 typedef enum gw_kind {
     GW_NONE = 0,
     GW_BOOL,
@@ -52,7 +54,7 @@ typedef enum gw_kind {
     GW_KIND_COUNT
 } gw_kind;
 
-/// A worker of the job. |rank| and |incarnation| are what its name meant when it was looked up.
+/// A worker of the job. |rank| and |incarnation| identify the worker that had the name when the name was looked up.
 typedef struct gw_worker {
     const char *name;  ///< lives as long as the agent
     int rank;
@@ -89,8 +91,8 @@ typedef struct gw_values {
     const gw_value *items;
 } gw_values;
 
-/// Makes values of C values: `gw_values GW_ARGS(args...)`, 1 to 12 of them. They live as long as the block they stand
-/// in.
+/// Makes values of C values: `gw_values GW_ARGS(args...)`, 1 to 12 of them. The values live until the end of the C
+/// block in which the macro is written.
 ///
 /// Returns: the values.
 #define GW_ARGS(...) GW_ARGS_OF(__VA_ARGS__)
@@ -99,7 +101,7 @@ typedef struct gw_values {
 
 #ifndef __cplusplus
 /// Makes a struct of options for a call that takes the struct: `type GW_OPTIONS(type, .name = value, ...)`. Options
-/// that are left out have their defaults. C only; in C++ a struct of options has its defaults by itself.
+/// that are left out have their defaults. C only; in C++ the struct type itself has the defaults.
 ///
 ///     gw_call_options patient = GW_OPTIONS(gw_call_options, .timeout_ms = 500000);
 ///
@@ -110,8 +112,8 @@ typedef struct gw_values {
 /// Returns the name of |kind|, "tensor".
 GW_API const char *gw_kind_name(gw_kind kind);
 
-/// Makes a value of a C value: `gw_value gw_value_of(x)`. It calls one of the functions below, by the type of |x|:
-/// bool, the integer types, float, double, char *, the handles named above, gw_worker, gw_worker *, gw_error * and
+/// Makes a value of a C value: `gw_value gw_value_of(x)`. The macro calls one of the functions below, by the type of
+/// |x|: bool, the integer types, float, double, char *, the handles named above, gw_worker, gw_worker *, gw_error * and
 /// gw_value.
 ///
 /// Returns: the value.
@@ -144,8 +146,8 @@ GW_API gw_value gw_value_of_worker(gw_worker x);
 GW_API gw_value gw_value_of_error(const gw_error *x);
 
 // ---- Back to C ----------------------------------------------------------------------------------
-// On failure a function returns 0, "" or poison. An int is accepted where a float is expected, and 0 or 1 where a bool
-// is: false and true of C are ints.
+// On failure these functions return 0, "" or poison. An int is accepted where a float is expected, and 0 or 1 where a
+// bool is: false and true of C are ints.
 
 /// Returns the bool |v|.
 GW_API bool gw_bool_of(gw_scope *s, gw_value v);
@@ -167,7 +169,7 @@ GW_API gw_rref *gw_rref_of(gw_scope *s, gw_value v);
 GW_API gw_worker gw_worker_of(gw_scope *s, gw_value v);
 
 // ---- Lists and maps -----------------------------------------------------------------------------
-// Lists and maps hold values, and a count on the handles in them.
+// A list or map holds values, and a count on each handle among them.
 
 /// Opens an empty list.
 /// Returns: the list.
@@ -176,7 +178,7 @@ GW_API gw_list *gw_list_open(gw_scope *s);
 /// Adds |v| at the end of |list|.
 ///
 /// v: any value.
-/// Errors: INVALID if |v| is the list itself or holds it; LIMIT for lists that are too deep.
+/// Errors: INVALID if |v| is |list| itself or contains it; LIMIT if lists are nested too deep.
 GW_API void gw_list_add(gw_scope *s, gw_list *list, gw_value v) GW_CALLS(gw_list_add_with);
 #define gw_list_add(s, list, v) gw_list_add_with((s), (list), gw_value_of(v))
 GW_API GW_TYPE_OF(gw_list_add) gw_list_add_with;
@@ -194,7 +196,7 @@ GW_API gw_map *gw_map_open(gw_scope *s);
 /// Puts |v| under |key|, replacing the value that |key| had.
 ///
 /// v: any value.
-/// Errors: INVALID if |v| is the map itself or holds it; LIMIT for maps that are too deep.
+/// Errors: INVALID if |v| is |map| itself or contains it; LIMIT if maps are nested too deep.
 GW_API void gw_map_put(gw_scope *s, gw_map *map, const char *key, gw_value v)
     GW_CALLS(gw_map_put_with);
 #define gw_map_put(s, map, key, v) gw_map_put_with((s), (map), (key), gw_value_of(v))
@@ -207,10 +209,10 @@ GW_API int gw_map_count(const gw_map *map);
 GW_API const char *gw_map_key(gw_scope *s, const gw_map *map, int index);
 
 /// Returns the value of |key|.
-/// Errors: NOT_FOUND when absent.
+/// Errors: NOT_FOUND if |map| has no |key|.
 GW_API gw_value gw_map_get(gw_scope *s, const gw_map *map, const char *key);
 
-/// Returns the value of |key|; none when absent.
+/// Returns the value of |key|; none if |map| has no |key|.
 GW_API gw_value gw_map_find(const gw_map *map, const char *key);
 
 #ifdef __cplusplus

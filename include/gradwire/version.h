@@ -1,7 +1,7 @@
 // The version of the library.
 //
-// GW_VERSION is the version of the headers that a program was compiled with, gw_version() that of
-// the library it runs with:
+// GW_VERSION is the version of the headers that a program was compiled with; gw_version() returns the version of the
+// library that the program runs with:
 //
 //     printf("compiled with gradwire %s, running with %s\n", GW_VERSION, gw_version());
 //
@@ -11,8 +11,8 @@
 //     #error "gradwire 0.1.0 or later is needed"
 //     #endif
 //
-// Two versions with the same major and minor number have the same ABI: a program runs with each of
-// them as it is. With any other version it is compiled again (docs/ABI.md).
+// Two versions with the same major and minor number have the same ABI: a program that was compiled for one of them also
+// runs with the other. For any other version the program is compiled again (docs/ABI.md).
 #ifndef GRADWIRE_VERSION_H
 #define GRADWIRE_VERSION_H
 
@@ -22,8 +22,8 @@
 extern "C" {
 #endif
 
-// CMake reads these three lines; the library's file name, its SONAME, the CMake package and
-// pkg-config follow.
+// CMake reads these three lines, and derives from them the library's file name, its SONAME, and the versions in the
+// CMake package and in pkg-config.
 
 /// The parts of the version.
 #define GW_VERSION_MAJOR 0
@@ -37,7 +37,8 @@ extern "C" {
 #define GW_VERSION_STRING_(major, minor, patch) GW_VERSION_JOINED_(major, minor, patch)
 #define GW_VERSION_JOINED_(major, minor, patch) #major "." #minor "." #patch
 
-/// Returns the version of the library that the program runs with, as GW_VERSION. Valid until the process ends.
+/// Returns the version of the library that the program runs with, encoded as in GW_VERSION. Valid until the process
+/// ends.
 ///
 /// Threads: any, at any time.
 GW_API const char *gw_version(void);

@@ -1,6 +1,6 @@
 // Admits workers to the group while this worker is its coordinator. docs/protocol/joining.md.
 //
-// Threads: with the loop lock. It has one thread of its own, which waits for join requests and for the store.
+// Threads: with the loop lock. One thread of this file waits for join requests and for the store.
 #ifndef AGENT_ADMISSION_H
 #define AGENT_ADMISSION_H
 

@@ -1,8 +1,8 @@
-// The agent: the running endpoint of one worker in this process. It owns the state of this room.
+// The agent: the running endpoint of one worker in this process. The agent owns the state of this room.
 //
-// Ownership: the scope it was opened on has one count, each future and reference another, so that handles may outlive
-// it; |closed| is set when its env is closed. Threads: all fields with the loop lock of |env| held, unless their comment
-// states otherwise.
+// Ownership: the scope that the agent was opened on holds one count, and each future and reference another one, so that
+// handles may outlive the scope; |closed| is set when the agent's env is closed. Threads: all fields with the loop lock
+// of |env| held, unless their comment states otherwise.
 #ifndef AGENT_AGENT_H
 #define AGENT_AGENT_H
 

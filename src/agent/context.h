@@ -1,7 +1,7 @@
 // Contexts: the function that runs in a scope, and the slot and turns that it releases while it waits.
 //
-// A handler's scope has one, found from every scope inside it; so has a scope that entered an
-// object by gw_local. The scope of an object leads to the context that has its turn.
+// The scope of a body has a context, which is found from every scope inside it; so has a scope that entered an object
+// by gw_local. From the scope of an object, the context is found that has the object's turn.
 #ifndef AGENT_CONTEXT_H
 #define AGENT_CONTEXT_H
 

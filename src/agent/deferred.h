@@ -1,7 +1,8 @@
-// Deferred messages: messages that name a worker which this one does not have as a member yet, messages with numbers that
-// are still to be fetched from their sender (LEND-13), and incomplete messages (CALL-17). Members are notified of a new
-// member at different times; a message of a member that has it already may arrive earlier. The message waits, with all
-// later ones from the same sender, until this worker has the member, too.
+// Deferred messages: messages that name a worker which is not in this worker's view yet, messages with numbers that are
+// still to be fetched from their sender (LEND-13), and incomplete messages (CALL-17). Members are notified of a new
+// member at different times, so a message of a member that was notified earlier may name a worker that this worker does
+// not have as a member yet. The message waits, with all later messages of the same sender, until this worker has the
+// member, too.
 //
 // Threads: with the loop lock.
 #ifndef AGENT_DEFERRED_H

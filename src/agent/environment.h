@@ -1,7 +1,8 @@
 // The environment variables that launchers set for the processes that they start.
 //
-// A row of the table is a launcher. The first row whose variables are set has rank and world size. The address of rank 0 is
-// that of the first row that has one, among rows with the same rank and world size: one launch may match two rows (Slurm, PMI).
+// Each row of the table stands for a launcher. The first row whose variables are set determines rank and world size.
+// Among rows with the same rank and world size, the first row that has an address determines the address of rank 0: one
+// launch may match two rows (Slurm, PMI).
 //
 // | launcher | rank, world size | local rank, and of how many | mark of the job | where rank 0 is |
 // |---|---|---|---|---|
@@ -11,14 +12,15 @@
 // | Slurm (srun) | SLURM_PROCID, SLURM_STEP_NUM_TASKS or SLURM_NTASKS | SLURM_LOCALID | SLURM_JOB_ID, SLURM_STEP_ID | on one host (SLURM_STEP_NUM_NODES): here; else the first of SLURM_STEP_NODELIST or SLURM_JOB_NODELIST |
 // | Kubernetes (indexed jobs) | JOB_COMPLETION_INDEX, WORLD_SIZE of the manifest | | | MASTER_ADDR of the manifest, port 29500 |
 //
-// * MASTER_ADDR and MASTER_PORT precede the address of any row. A port that no variable has is made of the mark, 20000 to
-//   29999.
-// * *Here* is a name in the kernel made of the mark, which two jobs cannot share and which needs no removal; with
+// * MASTER_ADDR and MASTER_PORT precede the address of any row. A port that no variable states is derived from the
+//   mark, 20000 to 29999.
+// * *Here* is a name in the kernel, derived from the mark, which two jobs cannot share and which needs no removal; with
 //   GW_TRANSPORT=tcp it is 127.0.0.1 and a port.
-// * RANK and WORLD_SIZE must not contradict another row, since the intended one is unknown then. They may when their
-//   launcher runs inside another one (GRADWIRE_JOB, TORCHELASTIC_RUN_ID), or when that other one has started one process alone.
+// * RANK and WORLD_SIZE must not contradict another row, since it is then unknown which row is intended. RANK and
+//   WORLD_SIZE may contradict another launcher's row when their launcher runs inside that launcher (GRADWIRE_JOB,
+//   TORCHELASTIC_RUN_ID), or when that launcher has started one process alone.
 // * A world of one needs no MASTER_ADDR: 127.0.0.1, and a port that the kernel chooses.
-// * SLURM_PROCID without SLURM_STEP_ID is a batch script's, which srun has not started.
+// * SLURM_PROCID without SLURM_STEP_ID is set in a batch script, which srun has not started.
 #ifndef AGENT_ENVIRONMENT_H
 #define AGENT_ENVIRONMENT_H
 

@@ -5,10 +5,10 @@
 //       "gradwire": { "status": "not found", "worker": "worker2", "slot": 2, "attempt": 0,
 //                     "made_by": "ps", "function": "load" } }
 //
-// |made_by| is the worker that has made the error, |function| the called function, "" if none.
+// |made_by| is the worker that has made the error; |function| is the called function, "" if no function was called.
 //
-// A launcher names the file in TORCHELASTIC_ERROR_FILE. A file is written whole or not at all. A failure to write it has no
-// other effect. Threads: none of these functions has state.
+// A launcher names the file in TORCHELASTIC_ERROR_FILE. A file is written whole or not at all. A failure to write the
+// file has no other effect. Threads: none of these functions has state.
 #ifndef AGENT_ERROR_FILE_H
 #define AGENT_ERROR_FILE_H
 

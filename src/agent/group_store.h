@@ -1,5 +1,5 @@
-// The store of a group that has addresses: its coordinator hosts it at the first address at which it can listen.
-// docs/protocol/joining.md (JOIN-3).
+// The store of a group that has addresses: the coordinator of the group hosts the store at the first address at which
+// it can listen. docs/protocol/joining.md (JOIN-3).
 //
 // Threads: with the loop lock.
 #ifndef AGENT_GROUP_STORE_H

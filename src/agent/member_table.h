@@ -1,6 +1,6 @@
 // The member table: the members of the job, for the rest of the agent.
 //
-// Threads: with the loop lock, but for member_table_find.
+// Threads: with the loop lock, except for member_table_find.
 #ifndef AGENT_MEMBER_TABLE_H
 #define AGENT_MEMBER_TABLE_H
 

@@ -1,13 +1,13 @@
 // The one view of the members. docs/protocol/membership.md is the specification; src/membership decides, as a pure
 // machine, and this file drives it over the sessions with peers.
 //
-// A member is one incarnation of a worker and has its rank for ever: ranks are assigned one after the other and never
-// again, and a member that is gone never returns. So views only grow, and two that differ are merged by adding missing
-// facts. The *coordinator* is the lowest present rank. It declares silent members dead and admits new members; others
-// report to it.
+// A member is one incarnation of a worker and keeps its rank for ever: ranks are assigned one after the other and never
+// twice, and a member that is gone never returns. So views only grow, and two views that differ are merged by adding
+// missing facts. The *coordinator* is the lowest present rank. The coordinator declares silent members dead and admits
+// new members; other workers report to it.
 //
 // Ownership: texts are borrowed for the call. Threads: everything with the loop lock held. The callbacks are called
-// inside turns of streams and timers, or from members_lost; they may call all of these functions but members_close.
+// inside turns of streams and timers, or from members_lost; they may call all of these functions except members_close.
 #ifndef AGENT_MEMBERS_H
 #define AGENT_MEMBERS_H
 

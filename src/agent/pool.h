@@ -1,6 +1,6 @@
 // The pool: threads for bodies that wait or compute. docs/protocol/calls.md.
 //
-// Threads: with the loop lock held, but for the jobs' |run|.
+// Threads: with the loop lock held, except for the jobs' |run|.
 #ifndef AGENT_POOL_H
 #define AGENT_POOL_H
 

@@ -1,6 +1,6 @@
 // Events of the sessions, and messages of this worker to itself.
 //
-// Threads: with the loop lock, but for receive_loopback.
+// Threads: with the loop lock, except for receive_loopback.
 #ifndef AGENT_RECEIVE_H
 #define AGENT_RECEIVE_H
 

@@ -4,7 +4,7 @@
 //
 //     const service call_service = { .name = "call", .data = &call_data, .kind_first = 1, .received = received, ... };
 //
-// A service of another room needs this table, and a line in src/runtime/runtime.c; nothing in this room changes with it.
+// A service of another room needs this table, and a line in src/runtime/runtime.c; it needs no change in this room.
 //
 // Ownership: tables are constant. A service's state, and its part of each member, live from open to
 // free. Threads: with the loop lock held, unless stated otherwise. Every function may be NULL.

@@ -1,7 +1,7 @@
 // Turns: an object is used by one context at a time. docs/protocol/objects.md.
 //
-// Ownership: counted; a turn outlives its object where values that the object has returned are changed in it. Threads:
-// with the loop lock, but for counting.
+// Ownership: counted; a turn outlives its object if values that the object has returned are changed in the turn.
+// Threads: with the loop lock, except for counting.
 #ifndef AGENT_TURN_H
 #define AGENT_TURN_H
 

@@ -1,18 +1,19 @@
-// Gates: a gate takes the gradients of some leaves before the commit of a pass, and answers the gradients to leave,
-// such as the sums over the replicas of a model.
+// Gates: a gate gets the gradients of some leaves before the commit of a pass, and answers with the gradients that
+// replace them, such as the sums over the replicas of a model.
 //
-// Each pass that reaches a leaf of a gate calls the functions of its class: before anything runs, with the leaves that
-// it reaches; then with each one's gradient behind the program's hooks, once; and at the end of the pass. The gate
-// answers once, perhaps later, with the gradients that replace those in the scope of the pass, also of leaves that the
-// pass has not reached: a leaf without an answer has no gradient. The pass waits for the answer.
+// Each pass that reaches a leaf of a gate calls the functions of the gate's class: before any node runs, with the
+// leaves that the pass reaches; then once with the gradient of each of these leaves, after the program's hooks; and at
+// the end of the pass. The gate answers once, perhaps later, with the gradients that replace those in the scope of the
+// pass, also of leaves that the pass has not reached: a leaf without an answer has no gradient. The pass waits for the
+// answer.
 //
-// A pass with inputs, one in a scope that is not synchronised, and one inside a hook of another is not its gate's. The
-// gradients that one inside a hook leaves in the scope of the outer pass must be present when the gate gets gradients:
-// so a pass with hooks holds them until all else has run.
+// A gate takes no part in a pass with inputs, in a pass in a scope that is not synchronised, and in a pass inside a
+// hook of another pass. The gradients that a pass inside a hook leaves in the scope of the outer pass must be present
+// when the gate gets gradients: so a pass with hooks holds its gradients until all other nodes have run.
 //
-// A gate may need its answers apart from the gradients that this worker's passes leave, such as the mean of gradients
-// that one worker keeps. Then later passes of that scope add their answers, and passes that are not the gate's fail
-// there.
+// A gate may need its answers to stay separate from the gradients that passes of this worker alone leave, for example
+// if the answer is a mean of gradients that only one worker keeps. Then later passes of that scope add their answers,
+// and passes in that scope in which the gate takes no part fail.
 //
 // Ownership: the gate holds its leaves, and is a handle, which a pass and a scope retain. Threads:
 // a leaf's gate changes while no pass runs; the functions of a class are called without the loop

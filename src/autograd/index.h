@@ -1,5 +1,5 @@
-// A map from pointers to numbers: which entry of the caller's array belongs to a node or leaf. It
-// is filled and then freed; a key that is put again, with INDEX_NONE, is not found any more.
+// A map from pointers to numbers: which entry of the caller's array belongs to a node or leaf. The map is filled and
+// then freed; a key that is put again, with INDEX_NONE, is not found any more.
 #ifndef AUTOGRAD_INDEX_H
 #define AUTOGRAD_INDEX_H
 

@@ -1,8 +1,8 @@
-// Late answers: a node or a gate works elsewhere while its pass runs other ready nodes.
+// Late answers: another thread or worker computes the result of a node or a gate while the pass runs other ready nodes.
 //
-// A late is counted twice: by its pass, and by the answerer, which answers exactly once, on any thread. An answer
-// behind the end of the pass is dropped. Sums follow the order of the plan of the pass, so
-// the order of answers changes no bits.
+// A late is counted twice: by its pass, and by the answerer, which answers exactly once, on any thread. An answer that
+// arrives after the end of the pass is dropped. Sums follow the order of the plan of the pass, so the order of answers
+// changes no bits.
 #ifndef AUTOGRAD_LATE_H
 #define AUTOGRAD_LATE_H
 

@@ -1,7 +1,7 @@
 // Where passes have left gradients, so that a step in another scope fails and names that scope.
 //
-// A scope with gradients has a number, and each leaf keeps that of the last scope in which a pass has
-// left a gradient of it, and whether a step has used the gradient since. A table has the last scopes.
+// A scope with gradients has a number. Each leaf keeps the number of the last scope in which a pass has left a gradient
+// of the leaf, and whether a step has used the gradient since. A table has the last scopes.
 //
 // Threads: any.
 #ifndef AUTOGRAD_LEFT_H

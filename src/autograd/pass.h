@@ -12,8 +12,8 @@
 // are the pass's, never the node's, so two passes may walk one graph.
 //
 // Nodes and gates may answer later (late.h, gate.h). pass_run runs other ready nodes; while
-// |late_count| is not 0, the caller waits until an answer has arrived, and calls it again. The way of waiting
-// is the caller's: no thread waits if |on_answer| runs it again.
+// |late_count| is not 0, the caller waits until an answer has arrived, and calls it again. The caller chooses how to
+// wait: no thread waits if |on_answer| runs the pass again.
 //
 // A distributed pass expects one edge for each tensor that was sent to another worker, delivers
 // parts as they are received, in any order, and calls pass_run after each; the plan, and so the

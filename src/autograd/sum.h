@@ -1,10 +1,10 @@
 // The gradient of one output or leaf while its parts arrive, one from each edge that leads there.
 //
-// Parts are added in the order of their ordinals, which the plan of a pass fixes, and never in the
-// order of their arrival: floating addition is not associative, and the same inputs
-// shall give the same bits. A part that arrives before an earlier one waits.
+// Parts are added in the order of their ordinals, which the plan of a pass fixes, and never in the order of their
+// arrival. Floating addition is not associative, and the same inputs must give the same bits. A part that arrives
+// before an earlier part waits.
 //
-// Parts that are sparse by rows add up to such a sum, and with a dense one to a dense one.
+// If all parts are sparse by rows, their sum is, too; if one part is dense, the sum is dense.
 #ifndef AUTOGRAD_SUM_H
 #define AUTOGRAD_SUM_H
 

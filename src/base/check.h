@@ -3,10 +3,10 @@
 //
 // Note [What the checked mode detects]
 //
-// Released objects are kept for a while, with a mark in their first word, so that a later use is
-// detected: of a scope, and of a tensor as an operand. A scope records which thread is inside one of its
-// operations. And the bytes of a block that gw_data_for_write has returned are hashed while other
-// objects depend on them: a write through a kept pointer changes the hash.
+// Released objects are kept for a while, with a mark in their first word, so that a later use of a scope, or of a
+// tensor as an operand, is detected. A scope records which thread is inside one of its operations. And the bytes of a
+// block that gw_data_for_write has returned are hashed while other objects depend on them: a write through a kept
+// pointer changes the hash.
 #ifndef BASE_CHECK_H
 #define BASE_CHECK_H
 

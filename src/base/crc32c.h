@@ -1,7 +1,7 @@
-// CRC-32C (Castagnoli), as in RFC 3720: detects every error of up to 3 bits, and every burst of
-// up to 32, in the 256 KiB of a frame; of others all but one in 4 billion.
+// CRC-32C (Castagnoli), as in RFC 3720. In the 256 KiB of a frame, it detects every error of up to 3 bits, and every
+// burst of up to 32 bits; of other errors it misses one in 4 billion.
 //
-// By the instruction of SSE 4.2 where the processor has it, else by a table.
+// Computed by the instruction of SSE 4.2 where the processor has it, else by a table.
 #ifndef BASE_CRC32C_H
 #define BASE_CRC32C_H
 

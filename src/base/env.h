@@ -4,11 +4,11 @@
 // a list of the transports that work with it.
 //
 // The loop lock. Protocol state of an agent is touched only by the thread that holds the loop lock
-// of its env. A thread takes it with env_enter and releases it with env_leave; pairs may nest.
-// env_wait releases it while it waits and makes progress itself: it reads streams, fires timers
-// and runs tasks until another thread, a timer or a stream wakes its waiter. All callbacks of streams and timers run
-// with the loop lock; tasks run at the end of a turn *without* it, on whichever thread made the turn, so user code runs
-// in tasks or in threads of its own.
+// of its env. A thread takes it with env_enter and releases it with env_leave; pairs may nest. env_wait releases the
+// loop lock while it waits and makes progress itself: it reads streams, fires timers and runs tasks until another
+// thread, a timer or a stream wakes its waiter. All callbacks of streams and timers run with the loop lock. Tasks run
+// at the end of a turn *without* the loop lock, on the thread that made the turn; so user code runs in tasks or in
+// threads of its own.
 //
 // A turn is the time between taking the loop lock and releasing it: one enter-leave
 // pair, or the callbacks of the streams and timers that were found ready together. Tasks of one
@@ -17,8 +17,8 @@
 // which they arrive. Only the tasks of a thread's own enter-leave pair may run concurrently with them. Callbacks do
 // not wait for tasks that take long: the tasks that they defer wait.
 //
-// A thread holds the loop lock of one env at a time, so that two agents of a process never wait for each
-// other's. A function that enters an env is not called while a loop lock is held: see env_held_here.
+// A thread holds the loop lock of one env at a time, so that two agents of a process never wait for each other's loop
+// locks. A function that enters an env is not called while a loop lock is held: see env_held_here.
 //
 // Threads: env_now_ns, env_wall_ns, env_random_u64, env_held and env_enter from any thread.
 // Everything else with the loop lock held.

@@ -3,10 +3,9 @@
 //
 //     failpoint("before_reply");
 //
-// The environment variable GW_FAILPOINT="before_reply:3" halts the process when it reaches the place for
-// the third time (":1" may be omitted): the process writes one
-// byte to the descriptor GW_FAILPOINT_OUT and continues when it can read one from GW_FAILPOINT_IN. A thread that
-// halts with the loop lock halts its whole agent.
+// The environment variable GW_FAILPOINT="before_reply:3" halts the process when it reaches the place for the third time
+// (":1" may be omitted). The process writes one byte to the descriptor GW_FAILPOINT_OUT, and continues when it can read
+// a byte from GW_FAILPOINT_IN. A thread that halts with the loop lock halts its whole agent.
 //
 // Threads: any.
 #ifndef BASE_FAILPOINT_H

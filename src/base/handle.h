@@ -1,8 +1,8 @@
 // Handles: counted objects with a class. A scope, a graph edge or a table entry holds one count
 // each.
 //
-// A handle type begins with a gw_handle. Its class says how to destroy it when the last count is
-// released, on the thread that does it. A poison handle is immortal: counting it does nothing.
+// A handle type begins with a gw_handle. The class of a handle states how to destroy the handle when the last count is
+// released, on the thread that releases this count. A poison handle is immortal: counting it does nothing.
 #ifndef BASE_HANDLE_H
 #define BASE_HANDLE_H
 

@@ -1,4 +1,4 @@
-// Every limit of the library. Reaching one is a clear error, never growth.
+// Every limit of the library. Reaching a limit is a clear error, and never lets memory grow.
 #ifndef BASE_LIMITS_H
 #define BASE_LIMITS_H
 

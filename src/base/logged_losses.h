@@ -1,5 +1,5 @@
-// The losses of other workers that the log has already: the death of a worker is one line on each of the others, whether
-// it is found first as an event or as the error of a root scope.
+// The losses of other workers that the log has already: the death of a worker is one line on each other worker, whether
+// a worker detects it first as an event or as the error of a root scope.
 //
 // Threads: any.
 #ifndef BASE_LOGGED_LOSSES_H

@@ -1,6 +1,6 @@
-// The most memory that this process can have: that of the machine, or the limit of its control groups
-// (cgroups, version 1 and 2), whichever is less; with all swap. A process that touches more
-// is killed, so a request for more fails instead.
+// The most memory that this process can have: that of the machine, or the limit of its control groups (cgroups, version
+// 1 and 2), whichever is less; including all swap space. A process that touches more is killed, so a request for more
+// fails instead.
 #ifndef BASE_MEMORY_LIMIT_H
 #define BASE_MEMORY_LIMIT_H
 

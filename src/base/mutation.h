@@ -1,5 +1,5 @@
 // Mutations: rules of the protocols that a test build can leave out, one at a time, to check
-// that the simulator detects it. In the library each is the constant false.
+// that the simulator detects it. In the library each mutation is the constant false.
 //
 //     if (!has_mutation(MUTATION_NO_TOMBSTONE)) remember(id);
 //

@@ -1,4 +1,4 @@
-// The mutations. Included with MUTATION(name) defined; undefines it.
+// The mutations. This file is included with MUTATION(name) defined, and undefines it.
 
 // clang-format off
 // membership and sessions
@@ -106,7 +106,7 @@ MUTATION(CHANNEL_OVERTAKEN)     // a collective that all have entered begins bef
 MUTATION(NOT_DRAINED)           // a member does not begin a collective that was aborted before it entered
 MUTATION(DRAINED_UNMET)         // an aborted collective continues even if some members never enter it
 
-// unexpected messages: before a member has entered, or opened the group
+// unexpected messages: those that arrive before a member has entered, or has opened the group
 MUTATION(UNEXPECTED_REVERSED)         // are delivered in another order
 MUTATION(UNEXPECTED_BREAK_FORGOTTEN)  // a break among them is not delivered
 

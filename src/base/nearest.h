@@ -1,4 +1,5 @@
-// "Did you mean": among names that are offered one by one, the one nearest to a name that does not exist.
+// "Did you mean": finds the name that is most similar to a name that does not exist, among names that are offered one
+// by one.
 //
 //     nearest n = nearest_to("worker01");
 //     for each worker: nearest_offer(&n, name);

@@ -1,8 +1,8 @@
 // The handles of a scope, in the order in which it has received them.
 //
-// Most are released together, when the scope closes; some are dropped before. The last ones are
-// searched linearly, all others through an index, which is made when it is first needed: dropping the
-// oldest of n handles does not take n steps.
+// Most are released together, when the scope closes; some are dropped earlier. The last handles are searched linearly,
+// all others through an index, which is made when it is first needed: dropping the oldest of n handles does not take n
+// steps.
 #ifndef BASE_SCOPE_HANDLES_H
 #define BASE_SCOPE_HANDLES_H
 

@@ -1,7 +1,7 @@
-// What the service of calls keeps at an agent: of those that are out, those that it serves, and
+// The state of the service of calls in an agent: calls that wait for their replies, calls that the agent serves, and
 // promises.
 //
-// Ownership: the agent's. Threads: with the loop lock, unless stated otherwise.
+// Ownership: the agent owns the state. Threads: with the loop lock, unless stated otherwise.
 #ifndef CALL_CALLS_H
 #define CALL_CALLS_H
 

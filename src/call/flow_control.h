@@ -1,8 +1,8 @@
 // Flow control: back-pressure of a worker that does not read, or does not answer.
 // docs/protocol/calls.md.
 //
-// A caller waits until its request may be queued. Replies are always queued, but while too many
-// bytes of them are, no further call of the same caller is started. Threads: with the loop lock.
+// A caller waits until its request may be queued. Replies are always queued, but while too many bytes of replies are
+// queued, no further call of the same caller is started. Threads: with the loop lock.
 #ifndef CALL_FLOW_CONTROL_H
 #define CALL_FLOW_CONTROL_H
 

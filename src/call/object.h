@@ -1,7 +1,7 @@
 // Objects and their turns. docs/protocol/objects.md.
 //
-// Ownership: a reference's entry has the object; a caller of it keeps the entry, too. A turn is
-// counted, and outlives its object where values that the object has returned are changed in it.
+// Ownership: a reference's entry has the object; a call of one of its methods keeps the entry, too. A turn is counted,
+// and outlives its object if values that the object has returned are changed in the turn.
 // Threads: turns with the loop lock; the struct and the scope of an object belong to the context
 // that has its turn.
 #ifndef CALL_OBJECT_H

@@ -1,5 +1,5 @@
-// Targets of a call besides a worker: a value that is kept somewhere, and the entry for its
-// result. The service of references fills the table of this kind when it opens.
+// Targets of a call other than a worker: a value that its owner keeps, and the entry for the result of a call. The
+// service of references fills the table of this kind when the service opens.
 //
 // Threads: with the loop lock, unless stated otherwise.
 #ifndef CALL_TARGET_H

@@ -1,4 +1,4 @@
-// Datasets between the files of this room.
+// Shared by the files of this room: datasets.
 #ifndef DATA_DATASET_H
 #define DATA_DATASET_H
 

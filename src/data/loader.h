@@ -1,4 +1,4 @@
-// Loaders between the files of this room.
+// Shared by the files of this room: loaders.
 #ifndef DATA_LOADER_H
 #define DATA_LOADER_H
 

@@ -1,4 +1,4 @@
-// Samplers between the files of this room.
+// Shared by the files of this room: samplers.
 #ifndef DATA_SAMPLER_H
 #define DATA_SAMPLER_H
 

@@ -1,4 +1,4 @@
-// One future for several.
+// One future that combines several futures.
 #ifndef FUTURE_COLLECT_H
 #define FUTURE_COLLECT_H
 

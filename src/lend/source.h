@@ -1,5 +1,5 @@
-// Remote read of the memory of other processes of this host: one copy, by process_vm_readv. It is used
-// for memory outside an arena, and for arenas that cannot be mapped.
+// Remote read of the memory of other processes of this host: one copy, by process_vm_readv. Remote read is used for
+// memory outside an arena, and for arenas that cannot be mapped.
 //
 // A process that allows remote reads has a *process tag* in its memory: it identifies the agent, and is cleared
 // before the memory is reused (LEND-12).

@@ -1,5 +1,5 @@
-// Membership: each worker decides from the messages that it receives which members there are, and
-// all workers get the same view. docs/protocol/membership.md is the specification.
+// Membership: each worker decides from the messages that it receives which members exist, and all workers get the same
+// view. docs/protocol/membership.md is the specification.
 //
 // A pure machine: its caller passes the time, received messages and certain losses; it calls
 // the functions of its options, and does no I/O. agent/members.c drives it.
@@ -10,8 +10,8 @@
 //     membership_note_receive(ms, rank, now_ns);          // bytes have been received from |rank|
 //     due_ns = membership_tick(ms, now_ns);               // call again by then
 //
-// Ownership: texts are borrowed for the call. Threads: with the loop lock held. The functions below
-// call those of the options at their end; these may call all of them but membership_close.
+// Ownership: texts are borrowed for the call. Threads: with the loop lock held. The functions below call the functions
+// of the options at their end; these may call all functions below except membership_close.
 #ifndef MEMBERSHIP_MEMBERSHIP_H
 #define MEMBERSHIP_MEMBERSHIP_H
 

@@ -1,8 +1,8 @@
-// A connection, from the handshake to its end. It sends and receives handshakes,
-// of any peer; later bytes go to its owner.
+// A connection, from the handshake to its end. A connection sends and receives handshakes, of any peer; later bytes go
+// to its owner.
 //
-// Ownership: the side that opened a connection, or to which it was passed, closes it; also inside its events,
-// after which the connection is not touched any more. Threads: the loop lock's.
+// Ownership: the side that opened a connection, or to which a connection was passed, closes it, possibly inside the
+// connection's events; afterwards nothing touches the connection. Threads: with the loop lock held.
 #ifndef NET_CONNECTION_H
 #define NET_CONNECTION_H
 

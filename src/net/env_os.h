@@ -1,8 +1,7 @@
 // The environment of a real process: the kernel's clock, threads and descriptors.
 //
-// Waiting threads make the progress: one of them at a time polls, preferably one that
-// waits for a reply, else an idle one. Both spin for a while before they sleep. While no thread
-// waits nothing is read.
+// Waiting threads make the progress: one of them at a time polls, preferably a thread that waits for a reply, else an
+// idle thread. Both kinds of threads spin for a while before they sleep. While no thread waits nothing is read.
 #ifndef NET_ENV_OS_H
 #define NET_ENV_OS_H
 

@@ -1,4 +1,4 @@
-// Modules between the files of this room, and the table of a remote module.
+// Shared by the files of this room: modules, and the table of a remote module.
 #ifndef NN_MODULE_H
 #define NN_MODULE_H
 

@@ -1,9 +1,8 @@
-// Optimizers between the files of this room: a rule, groups of parameters, and a step in two
-// phases.
+// Shared by the files of this room: optimizers, each with a rule, groups of parameters, and a step in two phases.
 //
-// optimizer_prepare computes the new values of all parameters into blocks of their own; after it,
-// optimizer_commit puts them in place and cannot fail, or optimizer_abort drops them. A step over
-// several workers prepares on every owner before any of them commits.
+// optimizer_prepare computes the new values of all parameters into separate blocks; afterwards, optimizer_commit puts
+// these values in place and cannot fail, or optimizer_abort drops them. A step over several workers prepares on every
+// owner before any of them commits.
 #ifndef OPTIM_OPTIMIZER_H
 #define OPTIM_OPTIMIZER_H
 

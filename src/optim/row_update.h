@@ -1,5 +1,5 @@
-// A parameter's part of a step whose gradient is sparse by rows: computes only those rows, in
-// arrays of their own, and writes them at the commit.
+// A step for one parameter whose gradient is sparse by rows: computes only the rows of the gradient, in separate
+// arrays, and writes them at the commit.
 #ifndef OPTIM_ROW_UPDATE_H
 #define OPTIM_ROW_UPDATE_H
 

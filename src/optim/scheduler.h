@@ -1,4 +1,4 @@
-// Schedulers between the files of this room.
+// Shared by the files of this room: schedulers.
 #ifndef OPTIM_SCHEDULER_H
 #define OPTIM_SCHEDULER_H
 

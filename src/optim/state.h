@@ -1,4 +1,4 @@
-// The state of an optimizer as a map, and loading one.
+// The state of an optimizer as a map, and loading such a map.
 #ifndef OPTIM_STATE_H
 #define OPTIM_STATE_H
 

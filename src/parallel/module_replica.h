@@ -1,5 +1,5 @@
-// Copies of a module for threads that compute with it at once: the same parameters, state and hooks,
-// but buffers of their own, so that no thread reads what another one writes there.
+// Copies of a module for threads that compute with it at once: the same parameters, state and hooks, but separate
+// buffers, so that no thread reads a buffer that another thread writes.
 #ifndef PARALLEL_MODULE_REPLICA_H
 #define PARALLEL_MODULE_REPLICA_H
 

@@ -1,4 +1,4 @@
-// Slices of a batch, between the files of gw_data_parallel.
+// Shared by the files of gw_data_parallel: slices of a batch.
 #ifndef PARALLEL_SLICES_H
 #define PARALLEL_SLICES_H
 

@@ -1,9 +1,8 @@
-// References between the files of this room. docs/protocol/references.md has the rules that are
-// quoted as REF-1 to REF-10.
+// Shared by the files of this room: references. docs/protocol/references.md has the rules that are quoted as REF-1 to
+// REF-10.
 //
-// Ownership: the agent has one table of references. Handles and requests of this worker count an
-// entry, and the forks in its holder set keep it. Threads: with the loop lock held; a handle may be
-// dropped on any thread.
+// Ownership: the agent has one table of references. Handles and requests of this worker hold counts on an entry, and
+// the forks in its holder set keep it. Threads: with the loop lock held; a handle may be dropped on any thread.
 #ifndef REFERENCE_REFERENCES_H
 #define REFERENCE_REFERENCES_H
 

@@ -1,4 +1,4 @@
-// Puts a job together: an agent, and all that lives on it.
+// Puts a job together: an agent, and all services that live on it.
 #ifndef RUNTIME_RUNTIME_H
 #define RUNTIME_RUNTIME_H
 

@@ -1,6 +1,6 @@
-// The bytes that a session has ready for its connection: headers and small bodies, copied into one buffer, and
-// references to the rest. Once filled it does not change until the connection has taken all of it,
-// so that a frame which was taken in part continues with the same bytes.
+// The bytes that a session has ready for its connection: copies of headers and small bodies in one buffer, and
+// references to large bodies. Once the buffer is filled, it does not change until the connection has taken all of it.
+// So if the connection has taken a part of a frame, the frame continues with the same bytes.
 #ifndef SESSION_OUTBOX_H
 #define SESSION_OUTBOX_H
 

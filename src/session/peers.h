@@ -1,17 +1,15 @@
 // Peers: ordered, exactly-once streams of messages to every other worker.
 //
-// A peer is one incarnation of one worker. Its session numbers the frames, resends what was not
-// A peer is one incarnation of one worker. Its session numbers the frames, resends unacknowledged ones
-// over a new connection and drops duplicates, so that the folders above may rely
-// on: *every message once and in order, or the peer is lost*. Connections are made when first
-// needed, by either side, and again at once when they break, over the first of the peer's addresses
-// that works; a peer whose addresses all refuse, or answer as another incarnation, is lost. A peer
-// that has lost this worker is lost with GW_FENCED.
+// A peer is one incarnation of one worker. The session of a peer numbers the frames, resends unacknowledged frames over
+// a new connection and drops duplicates, so that the folders above may rely on: *every message once and in order, or
+// the peer is lost*. Connections are made when first needed, by either side, and again at once when they break, over
+// the first of the peer's addresses that works. A peer whose addresses all refuse, or answer as another incarnation, is
+// lost. A peer that has lost this worker is lost with GW_FENCED.
 //
-// Ownership: messages given to peers_send are taken (one count), also on failure; received ones are
-// passed to the caller (one count). Threads: everything with the env's role held. |received| and |lost| are
-// called inside turns of streams and timers, never from inside the functions below (but for
-// peers_lose); they may call all of these but peers_close.
+// Ownership: peers_send takes one count of each message given to it, also on failure; the caller gets one count of each
+// received message. Threads: everything with the env's loop lock held. |received| and |lost| are called inside turns of
+// streams and timers, never from inside the functions below (except peers_lose); they may call all of these functions
+// except peers_close.
 #ifndef SESSION_PEERS_H
 #define SESSION_PEERS_H
 

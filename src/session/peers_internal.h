@@ -1,7 +1,7 @@
 // Internals of peers: the peers themselves, and the pending connections before their
 // handshake.
 //
-// Threads: the loop lock's.
+// Threads: with the loop lock held.
 #ifndef SESSION_PEERS_INTERNAL_H
 #define SESSION_PEERS_INTERNAL_H
 

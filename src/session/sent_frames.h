@@ -1,7 +1,7 @@
 // The contents of each frame that has been sent and is not forgotten yet, the oldest first: they map an
 // acknowledgement of frame numbers to bytes of messages, in any order of sending.
 //
-// Threads: the loop lock's.
+// Threads: with the loop lock held.
 #ifndef SESSION_SENT_FRAMES_H
 #define SESSION_SENT_FRAMES_H
 

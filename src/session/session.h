@@ -1,21 +1,21 @@
 // A session: numbered frames between two incarnations, over one connection after another.
 // docs/protocol/session.md is the specification.
 //
-// A pure machine: bytes in, bytes out; it does no I/O and reads no clock. Its caller feeds
-// it the received bytes of a connection, sends the contents of its outbox over the connection,
-// and calls it when the connection changes.
+// A pure machine: bytes in, bytes out; it does no I/O and reads no clock. The caller of a session passes it the
+// received bytes of a connection, sends the contents of its outbox over the connection, and notifies it when the
+// connection changes.
 //
 //     session_queue(&s, m, &error);
 //     while (session_fill(&s)) session_sent(&s, stream_send(stream, session_parts(&s), session_part_count(&s)));
 //     session_feed(&s, bytes, count, &error);                // calls |message| for each one that is announced
 //     session_detach(&s); ... session_resume(&s, received, &error);   // another connection
 //
-// A message with bulk is passed to |message| when its stream has arrived, |incomplete|; when the rest has arrived, its
-// |completed| is called, whether or not it has other references.
+// A message with bulk is passed to |message| when its stream has arrived, and is |incomplete| then; when its bulk has
+// arrived, its |completed| is called, whether or not the message has other references.
 //
 // Ownership: takes one count of each queued message, also on failure; passes one count of each
 // received one to |message|, and keeps one while it is incomplete.
-// Threads: the loop lock's.
+// Threads: with the loop lock held.
 #ifndef SESSION_SESSION_H
 #define SESSION_SESSION_H
 

@@ -1,13 +1,11 @@
 // The store: the small key-value service where workers find each other.
 //
-// One worker hosts it and gets the connections with a *store* handshake (tcp://, env://), or it is in a file (file://), or
-// in a Redis server (redis://).
-// Keys are texts of 1 to LIMIT_STORE_KEY_BYTES bytes, values bytes, at most
-// LIMIT_STORE_VALUE_BYTES; a value is set once, never changes, and is read by waiting for it.
+// One worker hosts the store and gets the connections with a *store* handshake (tcp://, env://), or the store is in a
+// file (file://), or in a Redis server (redis://). Keys are texts of 1 to LIMIT_STORE_KEY_BYTES bytes, values bytes, at
+// most LIMIT_STORE_VALUE_BYTES; a value is set once, never changes, and is read by waiting for it.
 //
-// Ownership: the caller of store_open_* closes it, while no thread waits in it. Threads: with the
-// loop lock held; the calls that take a time wait by env_wait, so that several threads may be in
-// them at once.
+// Ownership: the caller of store_open_* closes the store, while no thread waits in the store. Threads: with the loop
+// lock held; the calls that take a time wait by env_wait, so that several threads may be in them at once.
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 

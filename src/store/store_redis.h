@@ -1,6 +1,6 @@
 // The internals of a store in Redis: its URL, and commands to it.
 //
-// Threads: a redis_line is one thread's at a time, which has no loop lock.
+// Threads: one thread at a time uses a redis_line, without the loop lock.
 #ifndef STORE_STORE_REDIS_H
 #define STORE_STORE_REDIS_H
 

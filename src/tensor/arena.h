@@ -1,10 +1,10 @@
-// The arena: memory of this process that other processes can map. The pool takes large blocks from
-// it while it is in use; src/lend reports their offsets to peers.
+// The arena: memory of this process that other processes can map. While the arena is in use, the pool takes large
+// blocks from it, and src/lend reports their offsets to peers.
 //
-// It is one memfd, as large as it can ever become and sparse, sealed against growing and shrinking,
-// so that no access to it is ever beyond its end. Pages are populated when they are taken: want of
-// memory is an error then, and never a signal later. Its first page is a header, for processes that map
-// it (LEND-3).
+// The arena is one memfd, as large as it can ever become and sparse, sealed against growing and shrinking, so that no
+// access to it is ever beyond its end. Pages are populated when they are taken, so that a lack of memory is an error at
+// that time, and never a signal later. The first page of the arena is a header, for processes that map the arena
+// (LEND-3).
 //
 // Ownership: one for the process, made at its first use; kept. A child made by fork has a
 // private copy that nothing is taken from. Threads: any.

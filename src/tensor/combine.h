@@ -1,9 +1,9 @@
-// One vector of several: the sum, product, least, ... of the numbers of |count| vectors.
+// Reducing several vectors to one: the sum, product, least, ... of the numbers of |count| vectors.
 //
-// The order of addition depends on |count| alone: with p the largest power of two that is not above
-// it, y[i] = x[i] + x[i + p] where there is one; then pairs (0, 1), (2, 3), ... of y, and pairs of
-// those, to the end. Halves (f16, bf16) are added in f32 and rounded once. So the bits are the same
-// whatever the length, the alignment, the CPU and the way in which the work was cut.
+// The order of addition depends on |count| alone: with p the largest power of two that is not above |count|, y[i] =
+// x[i] + x[i + p] where x[i + p] exists; then pairs (0, 1), (2, 3), ... of y are added, and pairs of those, to the end.
+// Halves (f16, bf16) are added in f32 and rounded once. So the bits are the same whatever the length, the alignment and
+// the CPU are, and however the work was cut.
 //
 // Threads: any. No memory is needed.
 #ifndef TENSOR_COMBINE_H

@@ -6,8 +6,7 @@
 //     result_close(&y);
 //     dense_close(&x);
 //
-// Ownership: opening may copy and convert; closing gives the copy back and is fine after a failed
-// opening.
+// Ownership: opening may copy and convert; closing releases the copy, and is allowed after a failed opening.
 #ifndef TENSOR_DENSE_H
 #define TENSOR_DENSE_H
 

@@ -1,18 +1,16 @@
 // Devices: the memory of blocks, and the kernels that compute on them.
 //
-// A device is one table: its memory, copies in and out of it, and its kernels. GW_CPU is the first;
-// the memory of another one may be such that the CPU cannot read it, and is touched by that
-// device's functions and kernels only. Code outside tensor/ reads the numbers of a tensor
-// through tensor/pack.h, which copies them out if needed.
+// A device is one table: its memory, copies in and out of it, and its kernels. GW_CPU is the first device. The CPU may
+// be unable to read the memory of another device, which only that device's functions and kernels touch. Code outside
+// tensor/ reads the numbers of a tensor through tensor/pack.h, which copies them out if needed.
 //
-// A tensor lies on one device, and so do all operands of one operator: nothing is moved implicitly,
-// except for functions that work on the CPU. Printing, gw_item, checkpoints and messages
-// copy out; a tensor of a message lies on the CPU of its receiver, and its gradient
-// goes back to the device of the tensor.
+// A tensor lies on one device, and all operands of one operator lie on the same device: nothing is moved implicitly,
+// except for functions that work on the CPU. Printing, gw_item, checkpoints and messages copy out; a tensor of a
+// message lies on the CPU of its receiver, and its gradient goes back to the device of the tensor.
 //
 // Ownership: a table is static, and registered for the life of the process, before the first tensor
 // of the device.
-// Threads: as blocks, on any thread.
+// Threads: any thread, as for blocks.
 #ifndef TENSOR_DEVICE_H
 #define TENSOR_DEVICE_H
 

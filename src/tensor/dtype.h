@@ -1,4 +1,4 @@
-// Dtypes: sizes, half floats, conversions, and the dtype of a result of two (torch.result_type).
+// Dtypes: sizes, half floats, conversions, and the dtype of a result of two operands (torch.result_type).
 #ifndef TENSOR_DTYPE_H
 #define TENSOR_DTYPE_H
 

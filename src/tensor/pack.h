@@ -1,8 +1,8 @@
-// The numbers of a tensor outside of kernels: for messages, files, text.
+// The numbers of a tensor outside of kernels: for messages, files and texts.
 //
-// Reading packs them: one after the other in the CPU's memory, the last dimension varying first.
-// A tensor that lies so already is read in place; one that does not, or lies on another device, is copied.
-// Writing assigns the numbers of another tensor.
+// To be read, the numbers are packed: one after the other in the CPU's memory, the last dimension varying first. A
+// tensor whose numbers are stored in this way is read in place; any other tensor, and a tensor on another device, is
+// copied. Writing assigns the numbers of another tensor.
 #ifndef TENSOR_PACK_H
 #define TENSOR_PACK_H
 

@@ -1,9 +1,7 @@
-// Tensors that are sparse by rows: see gradwire/tensor.h. Each holds two dense ones, which never
-// change.
+// Tensors that are sparse by rows: see gradwire/tensor.h. Each such tensor holds two dense tensors, which never change.
 //
-// Sums are made so that they have the bits of the same sums of dense tensors: rows with one index
-// are added in their order, and tensors only once each of their rows is listed
-// once.
+// Sums have the same bits as the sums of the same tensors in dense form: rows with one index are added in their order,
+// and a tensor is added only when each of its rows is listed once.
 #ifndef TENSOR_ROWS_H
 #define TENSOR_ROWS_H
 

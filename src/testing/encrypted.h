@@ -1,7 +1,8 @@
-// A transport for tests whose streams are encrypted ones of another transport: those of net/tls/tls.h,
-// with the same key at both ends.
+// A transport for tests whose streams encrypt the streams of another transport, by net/tls/tls.h, with the same key at
+// both ends.
 //
-// Ownership, threads: one in a process at a time, opened and closed with the loop lock of its env.
+// Ownership, threads: one such transport exists in a process at a time; it is opened and closed with the loop lock of
+// its env held.
 #ifndef TESTING_ENCRYPTED_H
 #define TESTING_ENCRYPTED_H
 

@@ -2,7 +2,7 @@
 // while one of the device's own functions or kernels runs, and all other code that follows an
 // address there crashes.
 //
-// Its kernels are the CPU's, run on the open pages; there are some for elementwise operators,
+// The kernels of the device are the CPU's, run on the open pages; there are kernels for elementwise operators,
 // products, sums and copies, and for the rules of SGD and Adam.
 #ifndef TESTING_HIDDEN_DEVICE_H
 #define TESTING_HIDDEN_DEVICE_H

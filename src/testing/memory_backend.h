@@ -1,6 +1,6 @@
-// A backend of collectives made of memory, for members that are in one process: a simulated cluster. It
-// uses only the order in which each member starts its calls in a channel, or their keys, and takes
-// its time. Tests remove operations, hold calls back, and let some fail.
+// A backend of collectives made of memory, for members that are in one process: a simulated cluster. This backend uses
+// only the order in which each member starts its calls in a channel, or their keys, and delays the calls. Tests remove
+// operations, hold calls back, and let some fail.
 //
 //     memory_backend_reset();
 //     memory_backend.operations = 1u << OPERATION_BROADCAST;   // the rest is composed, or goes over sessions

@@ -1,9 +1,9 @@
-// The present speed of this machine. Its users run other programs during the tests, so limits are not counted in
-// seconds of the clock on the wall, but in those of a machine that has nothing else to do: while each piece of work
-// takes seven times its shortest time, that clock runs at a seventh of its speed.
+// The present speed of this machine. Users run other programs on the machine during the tests. So limits are not
+// counted in seconds of the wall clock, but in seconds of a machine that has nothing else to do: while each piece of
+// work takes seven times its shortest time, the clock of limits runs at a seventh of its speed.
 //
-// A process of its own does a fixed piece of work every second, until the process that has opened it ends. Processes
-// that are forked later read the same clock.
+// A separate process does a fixed piece of work every second, until the process that has opened it ends. Processes that
+// are forked later read the same clock.
 #ifndef TESTING_PACE_H
 #define TESTING_PACE_H
 

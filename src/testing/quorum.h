@@ -1,6 +1,5 @@
 // A quorum: membership machines over a network of their own, in virtual time, without threads,
-// streams or sessions. For walks through many seeds, and for bounds that are to hold to the
-// millisecond.
+// streams or sessions. Tests use it for walks through many seeds, and for bounds that must hold to the millisecond.
 //
 //     quorum q;
 //     quorum_open(&q, seed, 5, 0);
@@ -11,7 +10,8 @@
 //     quorum_close(&q);
 //
 // Between two nodes messages arrive in order and once, or wait while the link is cut, as with
-// sessions. A lost node receives a refusal; a sender to a node that has ended receives its end.
+// sessions. When a node is lost, it receives a refusal; when a node has ended, nodes that send to it are notified of
+// its end.
 //
 // Ownership: the quorum owns its machines. Threads: one.
 #ifndef TESTING_QUORUM_H

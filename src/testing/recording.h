@@ -9,9 +9,9 @@
 //     arg int 1
 //     out f32 2x3 ...
 //
-// A value is its kind and then itself: none, true, false, int 3, float 2.5, string mean, ints 2 3 4
-// (a count, then as many), list 2 (a count, then as many values), or a tensor: dtype, sizes
-// ("scalar", "2x3") and numbers.
+// A value is written as its kind and its contents: none, true, false, int 3, float 2.5, string mean, ints 2 3 4 (a
+// count, then as many ints), list 2 (a count, then as many values), or a tensor: dtype, sizes ("scalar", "2x3") and
+// numbers.
 #ifndef TESTING_RECORDING_H
 #define TESTING_RECORDING_H
 

@@ -1,6 +1,6 @@
-// Debian's redis-server on a port of 127.0.0.1, for one test; without it the test is skipped.
+// Debian's redis-server on a port of 127.0.0.1, for one test; if it is not installed, the test is skipped.
 //
-// Ownership: redis_server_stop ends it, as does the end of the test's process. Threads: any one.
+// Ownership: redis_server_stop ends the server, as does the end of the test's process. Threads: one thread, any.
 #ifndef TESTING_REDIS_SERVER_H
 #define TESTING_REDIS_SERVER_H
 

@@ -11,12 +11,11 @@
 //         sim_close(s);
 //     }
 //
-// Each node has an env of class "sim". The simulator decides, all of it by the seed: which
-// thread continues, when bytes arrive and in what pieces, how much a stream takes, when timers fire,
-// which connections fail. Code under test runs unchanged on threads of its own and may block, in
-// env_wait alone; exactly one runs at a time. A thread may be overtaken by others whenever it
-// enters the loop lock, before each task, and while it waits. Virtual time passes only when no
-// thread can continue, but for a little at each decision.
+// Each node has an env of class "sim". The simulator decides by the seed which thread continues, when bytes arrive and
+// in what pieces, how many bytes a stream takes, when timers fire, and which connections fail. Code under test runs
+// unchanged on its own threads, and may block in env_wait only; exactly one thread runs at a time. A thread may be
+// overtaken by others whenever it enters the loop lock, before each task, and while it waits. Virtual time passes only
+// when no thread can continue, except for a short time at each decision.
 //
 // The same seed and the same code give the same run, bit for bit; sim_trace_hash is equal then. Code
 // under test must take time and randomness from its env only, and must not decide by

@@ -1,4 +1,4 @@
-// Between sim_stream.c, which moves bytes, and sim_net.c, which makes connections.
+// Shared by sim_stream.c, which moves bytes, and sim_net.c, which makes connections.
 #ifndef TESTING_SIM_NET_H
 #define TESTING_SIM_NET_H
 

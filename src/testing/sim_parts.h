@@ -1,5 +1,5 @@
-// Between the files of the simulator: sim.c decides, sim_threads.c passes the baton, sim_env.c is
-// the env, sim_net.c its network.
+// Shared by the files of the simulator: sim.c decides, sim_threads.c passes the baton, sim_env.c is the env, sim_net.c
+// its network.
 #ifndef TESTING_SIM_PARTS_H
 #define TESTING_SIM_PARTS_H
 

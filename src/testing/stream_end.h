@@ -1,5 +1,5 @@
-// One end of a stream in a test: it sends a pattern of bytes, each of which follows from its offset in the stream, and
-// checks that received bytes are that pattern, and that no event follows the end.
+// One end of a stream in a test. The end sends a pattern of bytes, in which each byte follows from its offset in the
+// stream. The end checks that the received bytes are that pattern, and that no event follows the end of the stream.
 //
 // All functions and events with the loop lock.
 #ifndef TESTING_STREAM_END_H

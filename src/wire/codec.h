@@ -1,7 +1,6 @@
 // Values to bytes and back. docs/protocol/values.md is the specification.
 //
-// Ownership: see the two structs; both live on their caller's stack. Threads: that of the message
-// and the scope.
+// Ownership: see the two structs; both live on the stack of their callers. Threads: that of the message and the scope.
 #ifndef WIRE_CODEC_H
 #define WIRE_CODEC_H
 

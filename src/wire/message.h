@@ -2,16 +2,16 @@
 //
 // A message is a head (its header, its values, and the data of every small tensor) and a list of
 // segments (the data of large tensors), which are sent from their pinned blocks and
-// received directly into blocks of the pool. It is counted: the session holds it until the peer has
-// acknowledged it, so that it can be sent again.
+// received directly into blocks of the pool. A message is counted: the session holds it until the peer has acknowledged
+// it, so that the message can be sent again.
 //
-// The segments of a large message are its *bulk*, which is sent interleaved with the stream of the others: the message
-// is received before its bulk has arrived, and is *incomplete* until then.
+// The segments of a large message are its *bulk*, which is sent interleaved with the streams of other messages: the
+// message is received before its bulk has arrived, and is *incomplete* until then.
 //
 // Values in the head are written by the encoder and read by the decoder of wire/codec.h. References
 // and promises are *attachments*: the folders above write and read the bytes after their tag.
 //
-// Ownership: message_open returns one count. Threads: counted on any thread; filled by one,
+// Ownership: message_open returns one count. Threads: the count may change on any thread; one thread fills the message,
 // before it is sent.
 #ifndef WIRE_MESSAGE_H
 #define WIRE_MESSAGE_H

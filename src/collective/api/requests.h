@@ -1,7 +1,7 @@
 // Shared by the functions of gradwire/collective.h: the checks before anything is sent, and how they start a run and
 // wait for it.
 //
-// Threads: the scope's.
+// Threads: the thread of the scope.
 #ifndef COLLECTIVE_API_REQUESTS_H
 #define COLLECTIVE_API_REQUESTS_H
 

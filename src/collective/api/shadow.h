@@ -1,5 +1,5 @@
-// Shadow collectives: a member without inputs of its own enters the collectives of the other members with neutral
-// inputs, so that they do not wait. UNEVEN-4 of docs/protocol/replicas.md.
+// Shadow collectives: a member without inputs enters the collectives of the other members with neutral inputs, so that
+// the other members do not wait. UNEVEN-4 of docs/protocol/replicas.md.
 //
 // Threads: as stated at each function.
 #ifndef COLLECTIVE_API_SHADOW_H

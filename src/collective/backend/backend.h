@@ -1,16 +1,16 @@
 // Backends: the transport of the values of a group's collectives.
 //
-// The layer of groups handles names, numbers, signatures, aborts, deadlines, futures and gradients. It calls a
-// backend when all members have entered a collective with matching signatures; a backend moves only bytes, by the
-// same calls in the same order on every member. Operations that a backend does not have are composed of those it has
-// (backend_run.c). The sessions carry everything else by plans: values, lists, sparse tensors, and collectives with a
-// key unless the backend takes keys.
+// The layer of groups handles names, numbers, signatures, aborts, deadlines, futures and gradients. This layer calls a
+// backend when all members have entered a collective with matching signatures; a backend moves only bytes, by the same
+// calls in the same order on every member. Operations that a backend does not have are composed of operations that it
+// has (backend_run.c). The sessions carry everything else by plans: values, lists, sparse tensors, and collectives with
+// a key unless the backend takes keys.
 //
-// All members start the same calls, also when an abort has ended the collective meanwhile (backend_turn.c). |abort|
-// is for a group that is broken: nothing is started after it.
+// All members start the same calls, even if an abort has ended the collective meanwhile (backend_turn.c). |abort| is
+// for a group that is broken: after |abort| nothing is started.
 //
-// The table fits MPI, NCCL and UCC: a communicator from a list of ranks, calls that end later, abort. Channels are
-// parallel communicators, of MPI_Comm_dup or ncclCommSplit, or tags of UCC.
+// The table fits MPI, NCCL and UCC: it has a communicator from a list of ranks, calls that end later, and an abort.
+// Channels are parallel communicators, of MPI_Comm_dup or ncclCommSplit, or tags of UCC.
 //
 // Threads: |start| and |abort| are called with the loop lock held and only queue work; |done| is called without it,
 // on any thread.

@@ -1,6 +1,6 @@
-// Communicators of MPI, and the calls under way in them. Each has a communicator of MPI for each channel, all made
-// when the members open their group; a call begins when it is started, since the previous one in its channel has
-// ended.
+// Communicators of MPI, and the calls under way in them. An mpi_communicator has one MPI communicator for each channel;
+// all of these are made when the members open their group. The caller starts a call only after the previous call in the
+// channel has ended, so the call begins at once.
 //
 // Ownership: a communicator frees itself when it is closed and nothing is under way in it. Threads: the first part
 // may be called on any thread; the second only on the thread that makes all calls of MPI.

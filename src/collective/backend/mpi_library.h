@@ -1,4 +1,4 @@
-// Open MPI, loaded when a group needs it: nothing is linked with it, and programs without MPI do not need it.
+// Open MPI, loaded when a group needs it: no program is linked with MPI, and programs without MPI do not need it.
 //
 // Threads: once it is loaded, the thread that makes all calls of MPI (backend_mpi.c).
 #ifndef COLLECTIVE_BACKEND_MPI_LIBRARY_H

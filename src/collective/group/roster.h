@@ -1,4 +1,4 @@
-// The members of a group in a report: a leader whose program has not opened the group leads it by these.
+// The members of a group in a report: a leader whose program has not opened the group leads it by this list.
 //
 // Ownership: a roster refers to the bytes of its message. Threads: any.
 #ifndef COLLECTIVE_GROUP_ROSTER_H

@@ -1,10 +1,10 @@
 // Transfers: the sends and receives of point-to-point messages, at their receiver, matched by sender and tag.
 //
-// The n-th send of a tag is received by the n-th receive. So a send or receive that is refused, fails or is given up
-// keeps its place, as an ended transfer, and the transfer that is matched with it fails. A receive from any member has
-// no place among those of one sender: it takes nothing if it ends early.
+// The n-th send of a tag is received by the n-th receive of that tag. So a send or receive that is refused, fails or is
+// given up keeps its place, as an ended transfer, and the transfer that is matched with it fails. A receive from any
+// member has no place among the receives of one sender: it takes no message if it ends early.
 //
-// Ownership: a transfer that waits is the service's. Threads: with the loop lock, but for opening and freeing the
+// Ownership: a transfer that waits is the service's. Threads: with the loop lock, except for opening and freeing the
 // state.
 #ifndef COLLECTIVE_P2P_TRANSFERS_H
 #define COLLECTIVE_P2P_TRANSFERS_H

@@ -2,9 +2,9 @@
 //
 // A plan is a list of steps, each of which sends a value, receives one, or makes one of others. A step runs once the
 // values that it reads are present; the plan alone determines these. Steps of two members match by their order: the
-// k-th value that a plan sends to a member is the k-th that the plan of that member receives from this one. So a plan
-// needs no messages but values, and it can be checked without any: plan_test.c runs the plans of all members with
-// symbols for numbers.
+// k-th value that a plan sends to a member is the k-th value that the plan of that member receives from this member. So
+// a plan needs no messages except values, and can be checked without any message: plan_test.c runs the plans of all
+// members with symbols for numbers.
 //
 // Sums are always the same: with p the largest power of two that is not above the count of members, y[i] = x[i] + x[i
 // + p] where member i + p exists; then pairs (0, 1), (2, 3), ... of y are added, and pairs of those, to the end.

@@ -1,11 +1,11 @@
-// A collective whose values a backend carries: the steps of the run after all members have entered, and its turn.
+// A run whose values a backend moves: its steps after all members have entered, and its turn.
 //
-// An abort, or the end of the group, ends the collective for the program. If all members have entered it, it
-// continues in the backend on all of them: a member that has begun it cannot stop, and the next call would be matched
-// with it. Such a run is *detached*: its result is dropped.
+// An abort, or the end of the group, ends the collective for the program. If all members have entered the collective,
+// it continues in the backend on all of them: a member that has begun the collective cannot stop, and the next call
+// would be matched with the unfinished one. A run that continues after an abort is *detached*: its result is dropped.
 //
-// Ownership: the run's, and each call under way holds a count; a group counts its detached runs. Threads: as runs;
-// see collective/run/run.h.
+// Ownership: the run owns this state, and each call under way holds a count; a group counts its detached runs. Threads:
+// as runs; see collective/run/run.h.
 #ifndef COLLECTIVE_RUN_BACKEND_RUN_H
 #define COLLECTIVE_RUN_BACKEND_RUN_H
 

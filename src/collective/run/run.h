@@ -1,6 +1,6 @@
 // Runs: one collective under way on this member. A run follows its plan: it sends, adds and places values as their
-// inputs arrive, without the loop lock, on one thread at a time: that of the call, or one that has received
-// something.
+// inputs arrive, without the loop lock. One thread at a time does this: the thread of the call, or a thread that has
+// received a value.
 //
 // Ownership: counted, by the group until it is over, and by the thread that works on it. Threads: fields under
 // "worker's" belong to the thread for which |works| is set; constant fields may be read on any thread; the rest needs

@@ -1,5 +1,6 @@
-// Stall reports: a member that waits in a collective queries the members that have not entered (GRP-19), and those
-// that these wait for in other groups: for a log line after 10 s, and for the error of a deadline that has passed.
+// Stall reports: a member that waits in a collective queries the members that have not entered (GRP-19), and the
+// members that these wait for in other groups. The member sends these queries for a log line after 10 s, and for the
+// error of a deadline that has passed.
 //
 // Ownership: the service of groups owns the inquiries under way. Threads: with the loop lock.
 #ifndef COLLECTIVE_RUN_STALL_REPORT_H

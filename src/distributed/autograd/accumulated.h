@@ -1,8 +1,8 @@
 // Accumulated gradients: the gradients that the passes of one scope of another worker have left on this worker.
-// Each pass keeps its own gradients until it is over; then they are added to those of the pass
-// before it. So the many passes of a scope take the memory of one, and of the few that run.
+// Each pass keeps its own gradients until it is over; then they are added to those of the previous passes. So many
+// passes of a scope take the memory of one pass, and of the few passes that run.
 //
-// Without the loop lock.
+// Threads: without the loop lock.
 #ifndef DISTRIBUTED_AUTOGRAD_ACCUMULATED_H
 #define DISTRIBUTED_AUTOGRAD_ACCUMULATED_H
 

@@ -2,9 +2,9 @@
 // participant sees it. docs/protocol/passes.md is the specification.
 //
 // Ownership: the agent's list holds a participant's part until it is dropped; the initiator's part
-// lives as long as gw_backward. Threads: the first group of fields never changes; the second
-// changes with the loop lock held; the third belongs to the one thread that runs the pass here,
-// which is in gw_backward, or in the task or job of a participant.
+// lives as long as gw_backward. Threads: the first group of fields never changes; the second group changes with the
+// loop lock held; the third group belongs to the thread that runs the pass on this worker (in gw_backward, or in the
+// task or job of a participant).
 #ifndef DISTRIBUTED_AUTOGRAD_DISTRIBUTED_PASS_H
 #define DISTRIBUTED_AUTOGRAD_DISTRIBUTED_PASS_H
 

@@ -1,7 +1,7 @@
 // Graphs across workers, as one agent has them: its sends, its receives, and the distributed passes
 // over them. docs/protocol/passes.md is the specification.
 //
-// Ownership: the agent's. Threads: with the loop lock held, unless a comment states otherwise.
+// Ownership: the agent owns the state. Threads: with the loop lock held, unless a comment states otherwise.
 #ifndef DISTRIBUTED_AUTOGRAD_GRAPHS_H
 #define DISTRIBUTED_AUTOGRAD_GRAPHS_H
 

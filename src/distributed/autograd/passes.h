@@ -1,5 +1,5 @@
-// The distributed passes on this worker, between the files that handle them. With the loop lock
-// held, unless a comment states otherwise.
+// Shared by the files that handle the distributed passes on this worker. With the loop lock held, unless a comment
+// states otherwise.
 #ifndef DISTRIBUTED_AUTOGRAD_PASSES_H
 #define DISTRIBUTED_AUTOGRAD_PASSES_H
 

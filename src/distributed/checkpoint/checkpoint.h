@@ -1,9 +1,9 @@
-// Checkpoints between their files: nested values, entries under flat names, bytes.
+// Shared by the files of checkpoints: nested values, entries under flat names, bytes.
 //
 //     saving    values -> checkpoint_flatten -> entries -> checkpoint_encode -> a sink
 //     loading   a source -> checkpoint_decode -> entries -> checkpoint_nest -> values
 //
-// Ownership: texts and tensors belong to the scope. Everything fails the scope.
+// Ownership: texts and tensors belong to the scope. Every error is an error of the scope.
 #ifndef DISTRIBUTED_CHECKPOINT_CHECKPOINT_H
 #define DISTRIBUTED_CHECKPOINT_CHECKPOINT_H
 

@@ -1,8 +1,8 @@
-// The remote part of an optimizer: the state that the worker that made it, its trainer, has about
-// the owners of its parameters. docs/protocol/training.md is the specification.
+// The remote part of an optimizer: the state that the optimizer's trainer (the worker that made it) has about the
+// owners of its parameters. docs/protocol/training.md is the specification.
 //
-// Ownership: the optimizer has its remote part, which holds a reference to an object of class
-// gw.optimizer on each owner. Threads: as the optimizer.
+// Ownership: the optimizer owns the remote part, which holds a reference to an object of class gw.optimizer on each
+// owner. Threads: the same as for the optimizer.
 #ifndef DISTRIBUTED_OPTIM_OPTIMIZER_H
 #define DISTRIBUTED_OPTIM_OPTIMIZER_H
 

@@ -1,7 +1,7 @@
-// The turns in which an owner changes an optimizer's parameters: those of the objects that have
-// given out references to them, OBJ-6.
+// The turns in which an owner changes an optimizer's parameters: the turns of the objects that have returned references
+// to these parameters (OBJ-6).
 //
-// Ownership: each is counted. Threads: as the optimizer.
+// Ownership: each is counted. Threads: the same as for the optimizer.
 #ifndef DISTRIBUTED_OPTIM_TURNS_H
 #define DISTRIBUTED_OPTIM_TURNS_H
 

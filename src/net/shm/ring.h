@@ -1,13 +1,13 @@
 // A ring: bytes from one process to another through memory that both have mapped.
 // docs/protocol/rings.md is the specification (RING-6 to RING-11, RING-13).
 //
-// Only memory: no system call but those that allocate pages, no waiting. The caller notifies the other end to check;
-// ring_out_wakes and ring_in_wakes return when.
+// A ring is only memory: its functions make no system calls except to allocate pages, and do not wait. The caller
+// notifies the other end to check the ring; ring_out_wakes and ring_in_wakes return whether this is necessary.
 //
-// The other end may write anything at any time. It can corrupt a ring's bytes or break the ring, never make this end
-// access memory outside the ring.
+// The other end may write anything at any time. The other end can corrupt a ring's bytes or break the ring, but never
+// make this end access memory outside the ring.
 //
-// Ownership: plain values over memory of the caller's. Threads: each end is one thread's at a time.
+// Ownership: plain values over the caller's memory. Threads: one thread at a time uses each end.
 #ifndef NET_SHM_RING_H
 #define NET_SHM_RING_H
 

@@ -2,7 +2,7 @@
 // shm.c moves bytes, shm_connect.c makes streams by connecting and accepting, shm_segment.c makes the memory they
 // share, and shm_state.c defines their states.
 //
-// Threads: the loop lock's.
+// Threads: with the loop lock held.
 #ifndef NET_SHM_SHM_H
 #define NET_SHM_SHM_H
 

@@ -1,7 +1,7 @@
 // TCP as a transport. tcp.c moves bytes, tcp_connect.c makes streams by connecting and accepting,
 // and tcp_state.c defines their states.
 //
-// Threads: the loop lock's.
+// Threads: with the loop lock held.
 #ifndef NET_TCP_TCP_H
 #define NET_TCP_TCP_H
 

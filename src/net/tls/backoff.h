@@ -1,5 +1,5 @@
-// Failed handshakes cause delays: from an address whose handshakes have failed repeatedly the
-// next one begins later, so that unauthenticated peers do not keep a worker busy. Members at that address wait too, but
+// Failed handshakes cause delays: from an address whose handshakes have failed repeatedly the next handshake begins
+// later, so that unauthenticated peers do not keep a worker busy. Members at such an address are delayed, too, but by
 // at most a second.
 //
 // Ownership, threads: a plain value, its owner's.

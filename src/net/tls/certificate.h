@@ -1,6 +1,6 @@
 // The certificate of a worker, issued by the CA of its job, and the CAs that it trusts. With certificates no member can
-// pass for another. docs/protocol/encryption.md is the specification; `gradwire ca` and `gradwire key
-// --ca` make the files that are read here:
+// impersonate another. docs/protocol/encryption.md is the specification; `gradwire ca` and `gradwire key --ca` make the
+// files that are read here:
 //
 //     -----BEGIN PRIVATE KEY-----        of the worker
 //     -----BEGIN CERTIFICATE-----        its own, which must be first

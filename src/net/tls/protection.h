@@ -1,7 +1,7 @@
-// The protection of a worker's connections: the secret of its job, with which they are encrypted;
-// without a secret connections stay on this host, unless its user allows others.
+// The protection of a worker's connections: the secret of the job, with which the connections are encrypted; without a
+// secret, connections stay on this host, unless the user allows others.
 //
-// Ownership: plain, but for the secret. Threads: not changed while its env has it.
+// Ownership: a plain value, except for the secret. Threads: a protection does not change while an env uses it.
 #ifndef NET_TLS_PROTECTION_H
 #define NET_TLS_PROTECTION_H
 

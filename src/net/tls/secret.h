@@ -6,12 +6,11 @@
 //
 //     gradwire-key 1 5f0c2a9be1d47386 3c1f...
 //
-// with its id, which is derived from it and not secret, and its 32 bytes in hexadecimal digits. Clients use the first
-// key of a file, servers accept both. Empty lines and those that begin
-// with # are ignored.
+// with the key's id, which is derived from the key and not secret, and its 32 bytes in hexadecimal digits. Clients use
+// the first key of a file, servers accept both. Empty lines, and lines that begin with #, are ignored.
 //
-// Ownership: each open needs a close, which wipes the secret. Its memory is in no core file and is
-// not swapped out, as far as the system allows. Threads: not changed once it is open.
+// Ownership: each open needs a close, which wipes the secret. The secret's memory is in no core file and is not swapped
+// out, as far as the system allows. Threads: not changed once it is open.
 #ifndef NET_TLS_SECRET_H
 #define NET_TLS_SECRET_H
 

@@ -1,12 +1,11 @@
-// Encryption: a stream that wraps another one, of any transport, and speaks TLS 1.3 with the key of
-// its job over it. docs/protocol/encryption.md is the specification.
+// Encryption: a stream that wraps another stream, of any transport, and speaks TLS 1.3 with the key of its job over it.
+// docs/protocol/encryption.md is the specification.
 //
-// To its user it is a stream like others: |opened|, or the first bytes, are reported when the other end has
-// proved that it has the key and is the expected worker.
-// tls.c has what all streams of a worker share, tls_stream.c the streams and tls_state.c their
-// states.
+// To its user the wrapping stream is a stream like any other: |opened|, or the first bytes, are reported when the other
+// end has proved that it has the key and is the expected worker. tls.c has what all streams of a worker share,
+// tls_stream.c the streams and tls_state.c their states.
 //
-// Ownership: as of all streams; tls_close ends those that are left. Threads: the loop lock's.
+// Ownership: the same as for all streams; tls_close ends the streams that are left. Threads: with the loop lock held.
 #ifndef NET_TLS_TLS_H
 #define NET_TLS_TLS_H
 

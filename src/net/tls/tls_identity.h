@@ -1,5 +1,6 @@
-// The two ends of a connection, as the client sends them in the handshake of TLS: sealed with the job's
-// key, and part of the key that only the two have. docs/protocol/encryption.md is the specification.
+// The two ends of a connection, as the client sends them in the handshake of TLS: encrypted with the job's key, and
+// included in the derivation of the connection's key, which only the two ends have. docs/protocol/encryption.md is the
+// specification.
 //
 // Ownership, threads: plain values.
 #ifndef NET_TLS_TLS_IDENTITY_H

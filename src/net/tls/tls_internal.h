@@ -1,6 +1,6 @@
 // Internals of tls.
 //
-// Threads: the loop lock's.
+// Threads: with the loop lock held.
 #ifndef NET_TLS_TLS_INTERNAL_H
 #define NET_TLS_TLS_INTERNAL_H
 

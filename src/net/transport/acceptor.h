@@ -1,6 +1,6 @@
 // A listening socket of any family: accepts connections, and survives a lack of descriptors.
 //
-// Ownership: of its socket; closed by listener_close. Threads: the loop lock's.
+// Ownership: of its socket; closed by listener_close. Threads: with the loop lock held.
 #ifndef NET_TRANSPORT_ACCEPTOR_H
 #define NET_TRANSPORT_ACCEPTOR_H
 

@@ -1,16 +1,15 @@
 // The routes to a worker: its addresses in order of preference, as far as the transports of this env
 // support their schemes.
 //
-// A caller that wants to connect makes a round: it begins with the address that has worked last, or
-// the first, and tries the next whenever one fails, until one works or all have failed. The error text
-// lists the failure of each address. A name is resolved when a round begins, and counts as its
-// addresses at that time.
+// A caller that wants to connect makes a round: it begins with the address that has worked last, or the first, and
+// tries the next address whenever an address fails, until one works or all have failed. The error text lists the
+// failure of each address. A host name is resolved when a round begins, and stands for its addresses at that time.
 //
 //     routes_begin(&r);
 //     do status = transport_connect(routes_at(&r), ...);
 //     while (status && routes_failed(&r, &error, true));   // else: error_kept(r.why)
 //
-// Ownership: of its texts. Threads: plain values.
+// Ownership: the routes own their texts. Threads: plain values.
 #ifndef NET_TRANSPORT_ROUTES_H
 #define NET_TRANSPORT_ROUTES_H
 

@@ -1,17 +1,17 @@
 // Transports: how bytes travel from one worker to another.
 //
 // A transport is one table: it listens, connects, has addresses of one scheme and states its
-// properties. It makes streams: bytes in order, in both directions, until an end. Shared memory (net/shm/shm.h), TCP
-// (net/tcp/tcp.h) and the simulator's network (testing/sim_net.c) are three of them; each works with its
-// own kind of env, which is opened with a list of them, the best first.
-// src/testing/transport_conformance_test.c specifies what all have in common: a new one is tested by
+// properties. A transport makes streams: bytes in order, in both directions, until an end. Shared memory
+// (net/shm/shm.h), TCP (net/tcp/tcp.h) and the simulator's network (testing/sim_net.c) are three of them; each works
+// with its own kind of env, which is opened with a list of them, the best first.
+// src/testing/transport_conformance_test.c specifies what all transports have in common: a new transport is tested by
 // being listed there.
 //
-// Encryption (net/tls/tls.h) is a *filter*: a stream whose class wraps another stream. It adopts that one
-// with events of its own and passes decrypted bytes to its user. connection_accept and
-// connection_connect put it around a stream, so that neither transports nor handshakes depend on it.
+// Encryption (net/tls/tls.h) is a *filter*: a stream whose class wraps another stream. The filter adopts the wrapped
+// stream with events of its own, and passes decrypted bytes to its user. connection_accept and connection_connect put a
+// filter around a stream, so that neither transports nor handshakes depend on it.
 //
-// Ownership: the side that connected, or adopted, closes. Threads: everything with the loop lock; all
+// Ownership: the side that connected, or adopted, a stream closes it. Threads: everything with the loop lock; all
 // events are called with it, inside turns of the env, never from inside the functions below.
 #ifndef NET_TRANSPORT_TRANSPORT_H
 #define NET_TRANSPORT_TRANSPORT_H

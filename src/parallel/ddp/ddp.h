@@ -1,4 +1,4 @@
-// DistributedDataParallel between the files of this room.
+// Shared by the files of this room: DistributedDataParallel.
 //
 // Ownership: a gw_ddp is a handle, the gate of its parameters; passes that are under way retain it.
 // Threads: the first group of fields never changes; the second changes with the loop lock held.

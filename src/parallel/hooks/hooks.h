@@ -1,4 +1,4 @@
-// Hooks between the files of this room: their descriptions and their state.
+// Shared by the files of this room: the descriptions and the state of hooks.
 #ifndef PARALLEL_HOOKS_HOOKS_H
 #define PARALLEL_HOOKS_HOOKS_H
 

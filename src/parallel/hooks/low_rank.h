@@ -1,8 +1,8 @@
 // Products with matrices of low rank, by loops of our own: their bits are the same on every CPU, while
 // those of BLAS are not, and replicas have to stay equal.
 //
-// M is rows x columns, row by row. P is |rank| vectors of |rows| numbers, Q |rank| of |columns|, one
-// behind the other.
+// M is rows x columns, row by row. P is |rank| vectors of |rows| numbers, Q |rank| vectors of |columns| numbers, one
+// after the other.
 #ifndef PARALLEL_HOOKS_LOW_RANK_H
 #define PARALLEL_HOOKS_LOW_RANK_H
 

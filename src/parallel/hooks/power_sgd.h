@@ -1,4 +1,4 @@
-// PowerSGD between its files: the memory of a member, and one exchange of a bucket.
+// What the files of PowerSGD share: the memory of a member, and one exchange of a bucket.
 //
 // Ownership: a gw_power_sgd is a handle; each exchange under way has a count. Threads: the memory changes with the
 // loop lock held.

@@ -1,4 +1,4 @@
-// Joins between the files of this room: docs/protocol/replicas.md, UNEVEN-1 to UNEVEN-6.
+// Shared by the files of this room: joins. docs/protocol/replicas.md, UNEVEN-1 to UNEVEN-6.
 //
 // Ownership: a gw_join is a handle, which keeps its joinables and a group of its own. Threads: of the
 // model; the join state in a gw_ddp changes with the loop lock held.

@@ -1,5 +1,5 @@
-// Sharded optimizers between the files of this room: the remote part of one whose parameters are all
-// here, but not their state.
+// What the files of this room share. A sharded optimizer uses the remote part of an optimizer: all parameters are on
+// this worker, but their state is divided among the members.
 #ifndef PARALLEL_SHARD_SHARD_H
 #define PARALLEL_SHARD_SHARD_H
 

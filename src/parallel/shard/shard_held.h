@@ -1,5 +1,5 @@
-// State of a sharded optimizer on its way to new owners, between the files of this room: the state of each member,
-// and which member sends what.
+// Shared by the files of this room: state of a sharded optimizer on its way to new owners, that is, the state of each
+// member, and which member sends what.
 #ifndef PARALLEL_SHARD_SHARD_HELD_H
 #define PARALLEL_SHARD_SHARD_HELD_H
 

@@ -1,8 +1,7 @@
 // Matrix products of a CBLAS library, if one is found.
 //
-// The library is loaded at the first product, with the kernels this CPU deserves and one thread.
-// Two environment variables decide otherwise: GW_BLAS names another library with CBLAS's functions,
-// or "plain" for our own loops;
+// The library is loaded at the first product, with the kernels that fit this CPU and with one thread. Two environment
+// variables decide otherwise: GW_BLAS names another library with CBLAS's functions, or "plain" for our own loops;
 // GW_BLAS_THREADS sets the number of threads. The same operands give the same bits on one machine.
 //
 // Threads: any.

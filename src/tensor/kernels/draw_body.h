@@ -1,5 +1,4 @@
-// Random f32 by the block, for the CPU that the including file compiles for: some
-// blocks at a time.
+// Random f32 by the block, several blocks at a time, for the CPU that the including file compiles for.
 //
 // Everything here is made of additions, multiplications, divisions and square roots, which all
 // machines round alike, so that a seed means the same numbers everywhere. The C library's log and

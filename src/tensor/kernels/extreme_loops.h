@@ -1,12 +1,12 @@
-// Extremes for one type of number. Included once for each, with ELEMENT, VECTOR (LANES_BYTES of
-// them), MASK (integers as wide), UNORDERED(x) (whether x is NaN) and NAMED(name) defined;
-// undefines them.
+// The largest or smallest numbers, for one type of number. This file is included once for each type, with ELEMENT,
+// VECTOR (LANES_BYTES of them), MASK (integers as wide), UNORDERED(x) (whether x is NaN) and NAMED(name) defined; it
+// undefines these macros.
 
 LANES_INLINE bool NAMED(is_better)(ELEMENT x, ELEMENT best, bool largest) {
     return (largest ? x > best : x < best) | !!UNORDERED(x);
 }
 
-// The largest of |n| > 0 numbers, or the smallest; NaN if there is one.
+// The largest of |n| > 0 numbers, or the smallest; NaN if one of them is NaN.
 LANES_INLINE ELEMENT NAMED(extreme)(const ELEMENT *x, int64_t n, bool largest) {
     enum { WIDTH = sizeof(VECTOR) / sizeof(ELEMENT) };
     ELEMENT best = x[0];

@@ -1,9 +1,8 @@
 // Kernels: the loops that take most of the time, compiled for several kinds of CPU.
 //
 // kernels_body.h is compiled for any CPU, for AVX2 and for AVX-512; the first use picks what this
-// CPU can do. Sums are taken over the same lanes in the same order in all of them, and nothing
-// fuses a multiplication with an addition, so all give the same bits. They work on plain arrays,
-// fail never and need no memory.
+// CPU can do. All three versions sum over the same lanes in the same order, and none fuses a multiplication with an
+// addition, so all versions give the same bits. Kernels work on plain arrays, never fail and need no memory.
 //
 // Threads: any.
 #ifndef TENSOR_KERNELS_KERNELS_H

@@ -125,7 +125,7 @@ LANES_INLINE moments moments_of(kernel_type type, const void *x, int64_t n) {
         rest += d;
         m.squares += d * d;
     }
-    // The rest of the sum after rounding the mean is taken out of the squares.
+    // The mean is rounded: its error is subtracted from the squares.
     m.squares -= rest * rest / (double)n;
     return m;
 }

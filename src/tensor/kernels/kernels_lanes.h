@@ -1,7 +1,7 @@
 // Numbers in vectors as wide as the CPU's, for the kernels (see kernels_body.h).
 //
-// LANES_BYTES is their width. Where the order of a sum matters, it is taken over 64 bytes of
-// lanes (LANES_GROUP vectors), or over four times as many, whatever the width.
+// LANES_BYTES is their width. Where the order of a sum matters, the sum is taken over 64 bytes of lanes (LANES_GROUP
+// vectors), or over four times as many, whatever the width of vectors is.
 //
 // Vectors are passed by pointer: by value they would be passed differently from one CPU to the
 // next.

@@ -1,5 +1,5 @@
-// Losses of numbers, and masks over them, for one type of number. Included once for each, with
-// ELEMENT and NAMED(name) defined; undefines them.
+// The loops that compute losses element by element, and apply masks to numbers, for one type of number. This file is
+// included once for each type, with ELEMENT and NAMED(name) defined; it undefines these macros.
 
 // The loss of each number, with x, t and beta in the statements that set |loss|.
 #define LOSS(name, ...)                                                                            \

@@ -1,5 +1,5 @@
-// Products of matrices for one type of number. Included once for each, with ELEMENT, VECTOR (64
-// bytes of them) and NAMED(name) defined; undefines them.
+// Products of matrices for one type of number. This file is included once for each type, with ELEMENT, VECTOR (64 bytes
+// of them) and NAMED(name) defined; it undefines these macros.
 
 enum {
     NAMED(strip_width) = 2 * sizeof(VECTOR) / sizeof(ELEMENT),
@@ -57,7 +57,7 @@ LANES_INLINE void NAMED(tiles)(NAMED(part) x) {
     }
 }
 
-// The last columns, fewer than a strip has: computed aside in full width.
+// The last columns, if they are fewer than a strip has, are computed aside in full width.
 LANES_INLINE void NAMED(edge)(NAMED(part) x) {
     size_t size = (size_t)x.width * sizeof(ELEMENT);
     for (int64_t r = 0; r < x.rows; r++) {

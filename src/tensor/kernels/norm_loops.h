@@ -1,6 +1,5 @@
-// Normalisation for one type of number: of rows, and of channels, whose mean is given. Included
-// once for each, after sum_loops.h and moments, with ELEMENT and NAMED(name) defined; undefines
-// them.
+// Normalisation for one type of number: of rows, and of channels, whose mean is given. This file is included once for
+// each type, after sum_loops.h and moments, with ELEMENT and NAMED(name) defined; it undefines these macros.
 
 LANES_INLINE moments NAMED(row_moments)(const ELEMENT *x, int64_t n) {
     moments m;

@@ -1,11 +1,11 @@
 // Common parts of layers that read a sequence step by step: op_lstm.c, op_gru.c, op_rnn.c.
 //
 // x: T N E, h0: N H, weight_ih: G H by E, weight_hh: G H by H, biases: G H, where G is the number
-// of gates. The products with x are one for the whole sequence, and so are those for the
-// derivatives of the weights; only that with h is one for each step.
+// of gates. All products with x are computed as one product for the whole sequence, as are the products for the
+// derivatives of the weights; only the product with h is computed at each step.
 //
-// An observation whose sequence has ended keeps its state: h does not change at such a time. So the
-// state after the last step is that at its own end, and in reverse each begins at its own end.
+// An observation whose sequence has ended keeps its state: h does not change at such a time. So the state after the
+// last step is the state at the sequence's own end; in reverse, each sequence begins at its own end.
 #ifndef TENSOR_KERNELS_RECURRENT_H
 #define TENSOR_KERNELS_RECURRENT_H
 

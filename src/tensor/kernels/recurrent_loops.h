@@ -1,8 +1,8 @@
 // The cells of recurrent layers, of one observation at one time: n hidden units. Included by
 // loops_body.h.
 //
-// Each array is a parameter of its own: a part of another one could overlap it, and the
-// loop would not become one over vectors.
+// Each array is a separate parameter of the function: two parts of one array could overlap, and the compiler would not
+// vectorise the loop.
 
 // LSTM (Hochreiter, Schmidhuber 1997; Gers et al. 2000): |gates| holds i f g o, n numbers each,
 // which are replaced by their functions: c = f c' + i g, h = o tanh c.

@@ -1,5 +1,5 @@
-// Softmax and related loops for one type of number. Included once for each, after sum_loops.h
-// and extreme_loops.h, with ELEMENT and NAMED(name) defined; undefines them.
+// Softmax and related loops for one type of number. This file is included once for each type, after sum_loops.h and
+// extreme_loops.h, with ELEMENT and NAMED(name) defined; it undefines these macros.
 
 // The function of a number x of a row: e^(x - shift) * scale + offset.
 typedef struct NAMED(raise) {

@@ -1,5 +1,5 @@
-// Sums for one type of number. Included once for each, with ELEMENT, VECTOR (LANES_BYTES of them)
-// and NAMED(name) defined; undefines them.
+// Sums for one type of number. This file is included once for each type, with ELEMENT, VECTOR (LANES_BYTES of them) and
+// NAMED(name) defined; it undefines these macros.
 
 enum {
     NAMED(vector) = sizeof(VECTOR) / sizeof(ELEMENT),

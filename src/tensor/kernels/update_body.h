@@ -1,5 +1,5 @@
-// The loops over numbers of type T, included once for each. Flags are constants of an inlined loop
-// where its work depends on them, so that each case is a loop of its own.
+// The loops over numbers of type T; this file is included once for each type. Where the work of a loop depends on a
+// flag, the flag is a constant of the inlined loop, so that each case is a separate loop.
 
 // ---- SGD ----------------------------------------------------------------------------------------
 static void NAME(sgd)(const void *options, const update *u) {
@@ -192,8 +192,8 @@ static void NAME(rprop)(const void *options, const update *u) {
         T length = size[i] * (turn > 0 ? plus : turn < 0 ? minus : 1);
         length = length < least ? least : length;
         length = length > most ? most : length;
-        // Where the sign has changed, this step stays where it is, and the next has no memory of
-        // it.
+        // If the sign of the gradient has changed, this step does not change the element, and the next step compares
+        // with 0.
         d = turn < 0 ? 0 : d;
         new_previous[i] = d;
         new_size[i] = length;

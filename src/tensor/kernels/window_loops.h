@@ -1,5 +1,5 @@
-// Unfolding and folding for one type of number. Included once for each, with ELEMENT and
-// NAMED(name) defined; undefines them.
+// Unfolding and folding for one type of number. This file is included once for each type, with ELEMENT and NAMED(name)
+// defined; it undefines these macros.
 
 static void NAMED(unfold_row)(const ELEMENT *restrict x, span s, int64_t stride, int64_t out_count,
                               ELEMENT *restrict out) {

@@ -2,10 +2,9 @@
 // functions of gradwire/ops.h are one-line calls of op_run; rpc serves every row as "gw.<name>";
 // tests and docs iterate over the table.
 //
-// Running a row: op_run checks that the scope is fine, that the arguments fit |params| and that
-// they are on one device, casts them if the scope has autocast, calls |infer| (which checks shapes and dtypes and makes
-// the outputs),
-// then |compute| or the device's kernel of the row (which fills them; NULL for views), then hands
+// Running a row: op_run checks that the scope has no error, that the arguments fit |params| and that they are on one
+// device, and casts them if the scope has autocast. Then op_run calls |infer| (which checks shapes and dtypes and makes
+// the outputs), and |compute| or the device's kernel of the row (which fills them; NULL for views). Then op_run passes
 // the call to the tape of the tensor arguments if one of them needs a gradient.
 #ifndef TENSOR_OPS_OP_H
 #define TENSOR_OPS_OP_H

@@ -1,7 +1,7 @@
 // Losses of classes: nll and cross_entropy, with the index of the right class as target.
 //
-// Classes are dimension 1, or the only one. target: N d... for logits N C d..., one class for each
-// row of C. Arguments begin with "x:tensor target:tensor reduction:int? ignore_index:int?".
+// The classes are dimension 1 of the logits, or their only dimension. target: N d... for logits N C d..., with one
+// class for each row of C numbers. Arguments begin with "x:tensor target:tensor reduction:int? ignore_index:int?".
 #ifndef TENSOR_OPS_OP_LOSS_CLASS_H
 #define TENSOR_OPS_OP_LOSS_CLASS_H
 

@@ -1,4 +1,4 @@
-// Common parts of operators that pick by index. Their arguments begin with "x:tensor dim:int
+// Common parts of operators that pick by index. The arguments of these operators begin with "x:tensor dim:int
 // index:tensor".
 #ifndef TENSOR_OPS_OP_PICK_H
 #define TENSOR_OPS_OP_PICK_H
