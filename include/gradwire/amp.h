@@ -59,8 +59,8 @@ GW_API gw_dtype gw_autocast_dtype(const gw_scope *s);
 //
 // The gradients of parameters on other workers are unscaled by their owners; if one gradient is not finite, all owners
 // skip the step. All members of a sharded optimizer also skip a step together. If some parameters of an optimizer are
-// on other workers, all replicas of its local parameters (gw_ddp_open) skip the step together, too: all these members
-// call gw_scaler_unscale and gw_scaler_step together.
+// on other workers, all replicas of its local parameters (gw_ddp_open) skip the step together, too: the members that
+// have these replicas must call gw_scaler_unscale and gw_scaler_step together.
 
 /// A scaler of losses and gradients, opened by gw_scaler_open.
 typedef struct gw_scaler gw_scaler;
@@ -92,7 +92,7 @@ GW_API gw_tensor *gw_scaler_scale(gw_scope *s, gw_scaler *scaler, gw_tensor *x);
 
 /// Divides the gradients of the parameters of |opt| in |s| by the scale. Call it before gradients are clipped or read.
 /// Errors: WRONG_STATE if gw_scaler_unscale or gw_scaler_step was called for |opt| since the last gw_scaler_update. If
-/// an owner fails, the gradients of some owners may be unscaled and those of others not.
+/// an owner fails, the gradients on some owners may be unscaled while those on other owners are not.
 GW_API void gw_scaler_unscale(gw_scope *s, gw_scaler *scaler, gw_optimizer *opt);
 
 /// Unscales the gradients unless gw_scaler_unscale has done so, and calls gw_optimizer_step if all gradients are

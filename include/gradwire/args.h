@@ -1,4 +1,5 @@
-// Arguments: the values passed to a function, a method, the open of a class or a module's forward.
+// Arguments: the values passed to a function, to a method, to the open function of a class, or to the forward of a
+// module.
 //
 //     GW_FUNCTION(scaled, GW_INLINE, "tensor, float?") {                    // gw_scope *s, const gw_args *a
 //         double by = gw_arg_count(a) > 1 ? gw_arg_float(s, a, 1) : 2;
@@ -25,7 +26,7 @@ GW_API int gw_arg_count(const gw_args *a);
 
 /// Returns argument |index|, of any kind.
 GW_API gw_value gw_arg(gw_scope *s, const gw_args *a, int index);
-/// Returns argument |index|, a bool, or the int 0 or 1.
+/// Returns argument |index|, which is a bool, or the int 0 or 1.
 GW_API bool gw_arg_bool(gw_scope *s, const gw_args *a, int index);
 /// Returns argument |index|, an int.
 GW_API int64_t gw_arg_int(gw_scope *s, const gw_args *a, int index);
@@ -41,7 +42,7 @@ GW_API gw_list *gw_arg_list(gw_scope *s, const gw_args *a, int index);
 GW_API gw_map *gw_arg_map(gw_scope *s, const gw_args *a, int index);
 /// Returns argument |index|, a reference.
 GW_API gw_rref *gw_arg_rref(gw_scope *s, const gw_args *a, int index);
-/// Returns argument |index|, a tensor; NULL if the argument is left out, or none.
+/// Returns argument |index|, a tensor; NULL if the argument is left out or is none.
 GW_API gw_tensor *gw_arg_tensor_or_null(gw_scope *s, const gw_args *a, int index);
 
 /// Returns the caller. In the forward of a module there is no caller: the returned worker has the name "" and the rank

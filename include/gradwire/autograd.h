@@ -17,8 +17,10 @@
 // keeps the values that it needs: writing to a tensor later cannot change a gradient. Passes across workers:
 // gradwire/dist.h.
 //
-// Ownership: a graph lives as long as a tensor made through it. Gradients belong to the scope given to gw_backward.
-// Threads: the same as for the scope. A graph is walked by one thread at a time, unless every pass retains it.
+// Ownership: a graph lives as long as any tensor that was made through it. Gradients belong to the scope given to
+// gw_backward.
+// Threads: the same as for the scope. Only one thread at a time may make a pass over a graph, unless every pass retains
+// the graph.
 #ifndef GRADWIRE_AUTOGRAD_H
 #define GRADWIRE_AUTOGRAD_H
 
@@ -78,7 +80,7 @@ typedef struct GW_BY_NAME gw_backward_options {
 ///
 /// loss: a tensor of one element, or of any shape with .gradient.
 /// Errors: INVALID if |loss| needs no gradient, or has several elements; WRONG_STATE for a second pass over a graph
-/// that was not retained; of passes across workers, see gradwire/dist.h. A pass that fails adds nothing.
+/// that was not retained; for the errors of passes across workers see gradwire/dist.h. A pass that fails adds nothing.
 /// Source: torch.autograd.backward.
 GW_API void gw_backward(gw_scope *s, gw_tensor *loss, gw_backward_options options GW_DEFAULT({}))
     GW_CALLS(gw_backward_with);
@@ -87,7 +89,7 @@ GW_API GW_TYPE_OF(gw_backward) gw_backward_with;
 
 /// Makes one backward pass from several losses.
 ///
-/// roots: |count| losses, tensors of one element; gw_to_here gives those of other workers.
+/// roots: |count| losses, tensors of one element; gw_to_here copies a loss from another worker.
 /// Errors: as gw_backward.
 /// Source: torch.distributed.autograd.backward.
 GW_API void gw_backward_roots(gw_scope *s, gw_tensor *const *roots, int count,
@@ -99,8 +101,8 @@ GW_API GW_TYPE_OF(gw_backward_roots) gw_backward_roots_with;
 // ---- Hooks --------------------------------------------------------------------------------------
 
 /// A hook of a tensor. Each pass calls the hook with the gradient of the tensor, after all parts of the gradient have
-/// arrived and before the gradient is used (for a leaf, before the gradient is added to that in the scope). A pass also
-/// calls hooks on other workers, on the thread that runs the pass there.
+/// arrived and before the gradient is used (for a leaf, before the gradient is added to the one in the scope). A pass
+/// also calls hooks on other workers, on the thread that runs the pass there.
 ///
 /// Returns: the gradient that replaces |grad|; NULL or |grad| itself keeps it.
 ///
@@ -109,8 +111,8 @@ GW_API GW_TYPE_OF(gw_backward_roots) gw_backward_roots_with;
 /// from the next pass on.
 ///
 /// |s| is the scope of the pass: nothing is recorded in |s|, and |s| closes when the pass ends, which releases the
-/// gradients in |s|. So a hook calls gw_backward with |s| only for gradients that the hook itself reads, named in
-/// .inputs. For gradients that an optimizer uses, the hook calls gw_backward with the scope of the step, which
+/// gradients in |s|. So a hook may call gw_backward with |s| only for gradients that the hook itself reads and that
+/// .inputs names. For gradients that an optimizer uses, the hook calls gw_backward with the scope of the step, which
 /// |context| holds. With GW_CHECK=1 the program ends if gradients in |s| are unread when the pass ends. In a pass that
 /// another worker began, a hook must not block (WOULD_BLOCK); so a pass inside such a hook cannot visit other workers.
 /// Gradient checkpointing:
@@ -121,7 +123,7 @@ GW_API GW_TYPE_OF(gw_backward_roots) gw_backward_roots_with;
 ///         segment *c = context;
 ///         gw_scope *t = gw_scope_open(s);
 ///         gw_enable_grad(t);
-///         gw_backward(c->step, f(t, c->x), .gradient = dy);  // of f's weights, and of what x was made of
+///         gw_backward(c->step, f(t, c->x), .gradient = dy);  // gradients of f's weights, and through x
 ///         gw_scope_close_up(t);
 ///         return NULL;
 ///     }
@@ -133,7 +135,7 @@ typedef gw_tensor *gw_grad_hook(gw_scope *s, gw_tensor *grad, void *context);
 
 /// Registers |hook| for the gradient of |x|.
 ///
-/// context: lives as long as the graph.
+/// context: passed to the hook; the caller keeps it valid as long as the graph lives.
 /// Returns: the number by which the hook is removed.
 /// Errors: INVALID if |x| needs no gradient.
 /// Source: torch.Tensor.register_hook.

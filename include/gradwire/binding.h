@@ -23,18 +23,18 @@
 extern "C" {
 #endif
 
-/// One parameter of an operator.
+/// The kind of one parameter of an operator.
 typedef enum gw_argument_kind {
     GW_ARGUMENT_TENSOR = 0,
     GW_ARGUMENT_OPERAND,  ///< a tensor or a number
     GW_ARGUMENT_NUMBER,   ///< a float, an int or a bool
     GW_ARGUMENT_INT,
-    GW_ARGUMENT_FLOAT,  ///< or an int
-    GW_ARGUMENT_BOOL,   ///< or the int 0 or 1
+    GW_ARGUMENT_FLOAT,  ///< a float or an int
+    GW_ARGUMENT_BOOL,   ///< a bool, or the int 0 or 1
     /// Sizes or dimensions: a list of ints, one int, or an array of int64_t as bytes.
     GW_ARGUMENT_INTS,
     GW_ARGUMENT_TENSORS,  ///< a list of tensors
-    GW_ARGUMENT_DTYPE,    ///< its name, "f32", or a gw_dtype as an int
+    GW_ARGUMENT_DTYPE,    ///< the name of a dtype, "f32", or a gw_dtype as an int
     GW_ARGUMENT_KIND_COUNT
 } gw_argument_kind;
 
@@ -74,8 +74,8 @@ GW_API gw_value gw_operator_call(gw_scope *s, const gw_operator *o, const gw_val
                                  int count);
 
 // ---- Counts of handles --------------------------------------------------------------------------
-// Both functions of this section take every handle that gw_keep takes, and NULL. gw_keep(s, h) takes a count for a
-// scope on a retained handle.
+// Both functions of this section take every handle that gw_keep takes, and NULL. gw_keep takes a count for a scope on a
+// retained handle, too.
 
 /// Takes a count on |h|, which keeps |h| alive after its scope has closed: `Handle *gw_retain(Handle *h)`.
 ///

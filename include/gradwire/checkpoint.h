@@ -31,9 +31,9 @@ extern "C" {
 /// Writes |values| to |path|. Afterwards the file has all values; if the call fails, or the machine stops during the
 /// call, the file has its old contents. References are saved as the values that they name, which this worker fetches.
 ///
-/// Errors: INVALID for workers, errors and futures, for names that are not UTF-8, and if two joined names are equal;
-/// SYSTEM if the file cannot be written, or if its folder cannot be synced (the new file then exists, but may be lost
-/// if the machine stops).
+/// Errors: INVALID for values that are workers, errors or futures, for names that are not UTF-8, and if two joined
+/// names are equal; SYSTEM if the file cannot be written, or if its folder cannot be synced (the new file then exists,
+/// but may be lost if the machine stops).
 GW_API void gw_checkpoint_save(gw_scope *s, const char *path, gw_map *values);
 
 /// Reads the file |path|.

@@ -6,37 +6,37 @@
 //     gw_future *f    = gw_all_reduce_async(s, g, x, GW_SUM);           // does not block
 //     gw_tensor *sum  = gw_tensor_of(s, gw_wait(s, f));
 //
-// Order: all members call the collectives of a group without a key in the same order. Collectives with a key (.key)
-// have a separate order for each key, which is the same on all members. Failures: a collective ends on all members with
-// one error, and the group continues with the next collective, in these cases: members differ in an attribute that must
-// agree (operation, shape, dtype, root, whether a gradient is needed); or one member does not enter the collective
-// before a deadline, cancels it, enters it with a failed scope, or makes a call that is refused. The error names the
-// call of each member: "mismatched collectives: ...". If the program never reads an error of a collective,
-// gw_rpc_shutdown reports the error. A call succeeds on a member once all members that it exchanges values with have
-// made the same call. The calls of the other members are compared later, by the next collective with that key or by
-// gw_rpc_shutdown; if these calls differ, that next collective fails on all members. After a failure: the n-th calls of
-// all members belong together; a call that fails, is refused or is cancelled is counted. The failure of a collective
-// also ends the calls that members have made after it in the same scope. When a member next calls a collective in
-// another scope, it skips the calls that it has not made in the old scope; the matching calls of the other members
-// fail. So make the calls of one step in one scope, and nest scopes in the same way on all members. If members nest
-// scopes differently and skip calls after a failure, the library cannot detect which calls they skipped, and may
-// combine calls of different steps with status OK. The same holds without any failure if a member leaves out a call or
-// makes an extra call: the later calls of that member are combined with calls of other steps. The collective fails with
-// MISMATCH only if the calls differ in an attribute that must agree. A MISMATCH of this kind does not change which
-// calls belong together. Stalls: a TIMEOUT names the members that did not arrive and states what their programs do,
-// also if members of several groups wait for each other. After every 10 s of waiting, the log reports this, too.
-// gw_group_history lists the last collectives.
+// Order: the collectives of a group that have no key must be called in the same order by all members. Collectives with
+// a key (.key) have a separate order for each key, which is the same on all members. Failures: a collective ends on all
+// members with one error, and the group continues with the next collective, in these cases: members differ in an
+// attribute that must agree (operation, shape, dtype, root, whether a gradient is needed); or one member does not enter
+// the collective before a deadline, cancels it, enters it with a failed scope, or makes a call that is refused. The
+// error names the call of each member: "mismatched collectives: ...". If the program never reads an error of a
+// collective, gw_rpc_shutdown reports the error. A call succeeds on a member once all members with which this member
+// exchanges values have made the same call. The calls of the other members are compared later, by the next collective
+// with the same key or by gw_rpc_shutdown; if these calls differ, that next collective fails on all members. After a
+// failure: the n-th calls of all members belong together; a call that fails, is refused or is cancelled is counted. The
+// failure of a collective also ends the calls that members have made after it in the same scope. When a member next
+// calls a collective in another scope, it skips the calls that it has not made in the old scope; the matching calls of
+// the other members fail. So make the calls of one step in one scope, and nest scopes in the same way on all members.
+// If members nest scopes differently and skip calls after a failure, the library cannot detect which calls they
+// skipped, and may combine calls of different steps with status OK. The same holds without any failure if a member
+// leaves out a call or makes an extra call: the later calls of that member are combined with calls of other steps. The
+// collective fails with MISMATCH only if the calls differ in an attribute that must agree. A MISMATCH of this kind does
+// not change which calls belong together. Stalls: a TIMEOUT names the members that did not arrive and states what their
+// programs do, also if members of several groups wait for each other. After every 10 s of waiting, the log reports the
+// same. gw_group_history lists the last collectives.
 //
-// Results are new tensors: a collective that fails changes nothing. The order in which a sum is added depends on the
-// number of members alone: the same inputs give the same bits on every member, at every size, over every transport. f16
+// Results are new tensors: a collective that fails changes nothing. The order in which a sum is added depends only on
+// the number of members: the same inputs give the same bits on every member, at every size, over every transport. f16
 // and bf16 are added in f32 and rounded once.
 //
 // The library chooses the algorithm by operation, number of members and size; `gw-bench --plans` prints the choices.
 // GW_COLLECTIVE=all_reduce:direct,broadcast:tree in the environment of all members overrides the choices. The
 // algorithms are flat (all operations), direct (all_reduce, reduce), doubling (all_reduce, barrier), halving
-// (all_reduce), tree (reduce, broadcast, gather, scatter), chain (broadcast, gather, scatter), and hosts (within each
-// host first; each host must have the same number of neighbouring ranks, a power of two: all_reduce, reduce, broadcast,
-// all_gather, reduce_scatter).
+// (all_reduce), tree (reduce, broadcast, gather, scatter), chain (broadcast, gather, scatter), and hosts (all_reduce,
+// reduce, broadcast, all_gather, reduce_scatter). hosts works within each host first; each host must have the same
+// number of neighbouring ranks, a power of two.
 //
 // Gradients: the blocking functions record derivatives if their input needs a gradient. The backward of a collective is
 // a collective, too: the backward passes of all members enter it, in any order. So the input must need a gradient on
@@ -46,13 +46,13 @@
 //
 // CPU only: a call with a tensor on another device fails with UNSUPPORTED.
 //
-// Errors, of all of them: INVALID for arguments; LIMIT with 1,024 collectives of a group under way, or when one member
-// sends another a tensor of more than 4 GiB (gw_all_reduce sends large tensors in pieces); MISMATCH, TIMEOUT,
-// CANCELLED, DISCONNECTED, and the error of a member that entered with a failed scope. A refused call is counted as a
-// call of this member: the collective fails with the same error on each member that needs this member's contribution. A
-// call with a key above the limit, or without a group, is not counted: for the other members this member has left out a
-// call, and they wait until their deadline. Blocking: gw_x(s, g, ...) blocks; gw_x_async returns a future and does not
-// block, so inline functions may call it.
+// Errors, of all functions: INVALID for arguments; LIMIT with 1,024 collectives of a group under way, or when one
+// member sends another member a tensor of more than 4 GiB (gw_all_reduce sends large tensors in pieces); MISMATCH,
+// TIMEOUT, CANCELLED, DISCONNECTED, and the error of a member that entered with a failed scope. A refused call is
+// counted as a call of this member: the collective fails with the same error on each member that needs this member's
+// contribution. A call with a key above the limit, or without a group, is not counted: for the other members this
+// member has left out a call, and they wait until their deadline. Blocking: gw_x(s, g, ...) blocks; gw_x_async returns
+// a future and does not block, so inline functions may call it.
 // Ownership: results belong to the scope of the call, or to the scope that waits for the future. Arguments may be
 // written as soon as the call has returned.
 // Threads: the same as for groups.
@@ -66,9 +66,9 @@
 extern "C" {
 #endif
 
-/// The operation that combines the elements of all members. Bools can be combined by BAND, BOR, BXOR, MIN and MAX only.
-/// AVG is for floating dtypes only; BAND, BOR and BXOR are for all others. Sums of integers wrap around; MIN and MAX
-/// give NaN if one element is NaN.
+/// The operation that combines the elements of all members. Bools can be combined only by BAND, BOR, BXOR, MIN and MAX.
+/// AVG is for floating dtypes only; BAND, BOR and BXOR are for all other dtypes. Sums of integers wrap around; MIN and
+/// MAX give NaN if one element is NaN.
 typedef enum gw_reduce_op {
     GW_SUM,
     GW_AVG,  ///< the sum divided by the number of members
@@ -95,7 +95,7 @@ typedef struct GW_BY_NAME gw_collective_options {
     /// members; for integers it is a whole number.
     double factor GW_DEFAULT(1);
     /// How many rows each member gets, one number per member. For gw_reduce_scatter the numbers are the same on all
-    /// members; for gw_all_to_all each member chooses its own. NULL: all get the same number.
+    /// members; for gw_all_to_all each member chooses its own. NULL: all members get the same number.
     const int64_t *sizes GW_DEFAULT(NULL);
     /// For blocking functions that return one dense tensor: a tensor that receives the result; the function returns
     /// this tensor. The tensor has the shape and dtype of the result, needs no gradient, and may be the input. The
@@ -108,7 +108,7 @@ typedef struct GW_BY_NAME gw_collective_options {
 
 /// Combines |x| of all members by |op|; every member gets the same bits.
 ///
-/// x: any shape; the same shape and dtype on all members. For GW_SUM and GW_AVG it may be sparse by rows (gw_rows).
+/// x: any shape; the same shape and dtype on all members. For GW_SUM and GW_AVG, |x| may be sparse by rows (gw_rows).
 /// Returns: a tensor of the shape and dtype of |x|; sparse and coalesced if |x| is sparse.
 /// Gradient: for GW_SUM and GW_AVG, the gradients of all members, combined by gw_all_reduce with the same |op| and
 /// .factor. For an |x| that needs a gradient, any other |op| fails with UNSUPPORTED. Memory: an input above 128 MiB
@@ -130,7 +130,7 @@ GW_API gw_future *gw_all_reduce_async(gw_scope *s, gw_group *group, gw_tensor *x
     GW_FORM_AT_4(gw_all_reduce_async, gw_collective_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_all_reduce_async) gw_all_reduce_async_with;
 
-/// Combines |x| of all members by |op| on member |root| alone.
+/// Combines |x| of all members by |op|; only member |root| gets the result.
 ///
 /// x: any shape; the same shape and dtype on all members.
 /// root: a rank, the same on all members.
@@ -215,7 +215,7 @@ GW_API gw_future *gw_all_gather_list_async(gw_scope *s, gw_group *group, gw_tens
     GW_FORM_AT_3(gw_all_gather_list_async, gw_collective_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_all_gather_list_async) gw_all_gather_list_async_with;
 
-/// Joins |x| of all members along dimension 0 on member |root| alone.
+/// Joins |x| of all members along dimension 0; only member |root| gets the result.
 ///
 /// x: as of gw_all_gather.
 /// root: a rank, the same on all members.
@@ -306,7 +306,7 @@ GW_API gw_future *gw_all_to_all_async(gw_scope *s, gw_group *group, gw_tensor *x
     GW_FORM_AT_3(gw_all_to_all_async, gw_collective_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_all_to_all_async) gw_all_to_all_async_with;
 
-/// Blocks until all members have called it.
+/// Blocks until all members have called gw_barrier.
 /// Source: torch.distributed.barrier.
 GW_API void gw_barrier(gw_scope *s, gw_group *group, gw_collective_options options GW_DEFAULT({}))
     GW_CALLS(gw_barrier_with);
@@ -321,7 +321,7 @@ GW_API gw_future *gw_barrier_async(gw_scope *s, gw_group *group,
 #define gw_barrier_async(...) GW_FORM_AT_2(gw_barrier_async, gw_collective_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_barrier_async) gw_barrier_async_with;
 
-/// Blocks until all members have called it; the error names every member that did not arrive.
+/// Blocks until all members have called gw_monitored_barrier; a TIMEOUT names every member that did not arrive.
 /// Source: torch.distributed.monitored_barrier.
 GW_API void gw_monitored_barrier(gw_scope *s, gw_group *group,
                                  gw_collective_options options GW_DEFAULT({}))
@@ -341,10 +341,10 @@ GW_API GW_TYPE_OF(gw_monitored_barrier_async) gw_monitored_barrier_async_with;
 
 // ---- Coalesced ----------------------------------------------------------------------------------
 // The functions below run one operation on |count| tensors. |count|, shapes and dtypes are the same on all members;
-// otherwise the call fails with MISMATCH, also if some members give no tensors. The operation is one collective. If the
-// tensors are reduced or need a gradient, it is one collective for each dtype. The options .sizes and .into are
-// INVALID. Memory: the tensors of a dtype are copied into one tensor, and their results are copied out of one tensor.
-// While a call runs, a member needs up to about three times the memory of |xs| and the results together.
+// otherwise the call fails with MISMATCH, also if some members give no tensors. The operation is one collective; but if
+// the tensors are reduced or need a gradient, it is one collective for each dtype. A call with .sizes or .into fails
+// with INVALID. Memory: the tensors of a dtype are copied into one tensor, and their results are copied out of one
+// tensor. While a call runs, a member needs up to about three times the memory of |xs| and the results together.
 
 /// Combines each of |xs| as gw_all_reduce does.
 ///
@@ -491,7 +491,7 @@ GW_API gw_future *gw_all_gather_value_async(gw_scope *s, gw_group *group, gw_val
 #define gw_all_gather_value_async(...) GW_FORM_AT_VALUE_3(gw_all_gather_value_async, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_all_gather_value_async) gw_all_gather_value_async_with;
 
-/// Gathers |x| of all members on member |root| alone.
+/// Gathers |x| of all members; only member |root| gets the values.
 ///
 /// x: any value.
 /// root: a rank, the same on all members.
@@ -561,11 +561,11 @@ GW_API GW_TYPE_OF(gw_scatter_value_from_async) gw_scatter_value_from_async_with;
 // shape or the dtype. No gradient flows through messages. Failures: the n-th gw_send of one member with a tag to
 // another member belongs to the n-th gw_recv of that other member for this sender and tag. A call that is refused, is
 // made in a scope that has failed, misses its deadline or is cancelled is counted, and the matching call of the other
-// member fails, too. So a message that a late gw_recv has missed is not received by another gw_recv. If a gw_batch is
-// refused, all its messages are refused. Three kinds of calls are not counted: calls with a rank out of range or
-// without a group, sends that end before all bytes of a large tensor have arrived, and calls that fail for lack of
-// memory. The next call takes their number. gw_recv_any takes the first message, or failure of a gw_send, that has
-// arrived and that belongs to no earlier gw_recv; if gw_recv_any ends early, it takes no message.
+// member fails, too. So if a gw_recv misses its deadline, no other gw_recv receives the message that belongs to it. If
+// a gw_batch is refused, all its messages are refused. Three kinds of calls are not counted: calls with a rank out of
+// range or without a group, sends that end before all bytes of a large tensor have arrived, and calls that fail for
+// lack of memory. The next call takes the number of such a call. gw_recv_any takes the first message, or failure of a
+// gw_send, that has arrived and that belongs to no earlier gw_recv; if gw_recv_any ends early, it takes no message.
 
 /// Options of messages.
 typedef struct GW_BY_NAME gw_message_options {
@@ -578,7 +578,7 @@ typedef struct GW_BY_NAME gw_message_options {
 /// Sends |x| to member |to| and blocks until member |to| has received it.
 ///
 /// x: any shape and dtype.
-/// to: a rank in the group. A member that sends to itself calls gw_irecv before gw_send.
+/// to: a rank in the group. A member that sends to itself must call gw_irecv before gw_send.
 /// Source: torch.distributed.send.
 GW_API void gw_send(gw_scope *s, gw_group *group, gw_tensor *x, int to,
                     gw_message_options options GW_DEFAULT({})) GW_CALLS(gw_send_with);

@@ -11,7 +11,7 @@
 // the member to which its parameter is assigned. With other hooks, members exchange whole buckets, and each member
 // keeps its part. The hooks are those of torch.distributed.algorithms.ddp_comm_hooks.
 //
-// Ownership: a context lives as long as the gw_ddp for which it is set.
+// Ownership: the program keeps a context valid as long as the gw_ddp lives for which the context is set.
 // Threads: a context belongs to one gw_ddp; passes of the model of that gw_ddp read and write the context.
 #ifndef GRADWIRE_COMM_HOOK_H
 #define GRADWIRE_COMM_HOOK_H
@@ -45,18 +45,19 @@ GW_API gw_future *gw_hook_bf16_around(gw_scope *s, gw_bucket *b, void *around);
 // PowerSGD sends matrices of low rank instead of gradients (Vogels et al. 2019). Let M be the gradient of a parameter,
 // as a matrix: the first size is the number of rows, the product of the other sizes the number of columns. Members sum
 // M Q to P, orthogonalise P, average M^T P to Q, and use P Q^T instead of M. So rank times (rows + columns) elements
-// are sent for M. Parameters for which this number is not smaller than the number of elements by the factor .min_rate,
-// such as biases, are sent unchanged. A member keeps the difference of its M and P Q^T, and adds the difference to M in
-// the next pass; the differences take as much memory as the gradients. After the first pass buckets change, and the
-// differences are dropped.
+// are sent for M. If this number times .min_rate is not below the number of elements of M, as for biases, M is sent
+// unchanged. A member keeps the difference between its M and P Q^T, and adds the difference to M in the next pass; the
+// differences take as much memory as the gradients. After the first pass buckets change, and the differences are
+// dropped.
 
 /// The context of gw_hook_power_sgd or gw_hook_batched_power_sgd, opened by gw_power_sgd_open.
 typedef struct gw_power_sgd gw_power_sgd;
 
 /// Options of gw_power_sgd_open.
 typedef struct GW_BY_NAME gw_power_sgd_options {
-    int rank GW_DEFAULT(1);          ///< at least 1
-    int64_t start GW_DEFAULT(1000);  ///< the first passes, which average exactly; at least 2
+    int rank GW_DEFAULT(1);  ///< at least 1
+    /// The number of first passes, which average exactly; at least 2.
+    int64_t start GW_DEFAULT(1000);
     double min_rate
         GW_DEFAULT(2);  ///< sent unchanged unless (rows + columns) rank min_rate < rows columns
     bool feedback GW_DEFAULT(true);    ///< adds the difference to M in the next pass
@@ -99,8 +100,8 @@ GW_API gw_power_sgd_stats gw_power_sgd_get_stats(const gw_power_sgd *p);
 /// Returns: a map.
 /// Errors: NO_MEMORY.
 GW_API gw_map *gw_power_sgd_state_dict(gw_scope *s, gw_power_sgd *p);
-/// Copies the state of gw_power_sgd_state_dict, from the same model, options and buckets, into |p|, before the first
-/// pass; the first pass drops what does not fit.
+/// Copies a map of gw_power_sgd_state_dict into |p|. Call it before the first pass, with a map from the same model,
+/// options and buckets; the first pass drops what does not fit.
 /// Errors: INVALID for another map.
 GW_API void gw_power_sgd_load_state_dict(gw_scope *s, gw_power_sgd *p, gw_map *state);
 
@@ -132,15 +133,15 @@ GW_API gw_future *gw_hook_quantize_channel(gw_scope *s, gw_bucket *b, void *opti
 
 /// The context of gw_hook_local_sgd.
 typedef struct gw_local_sgd {
-    int64_t start;  ///< passes
+    int64_t start;  ///< the number of first passes that average over all members
     int64_t done;   ///< passes that an earlier job has made
     /// Some members of the replicas' group, including this one; NULL: nothing is exchanged.
     gw_group *near;
 } gw_local_sgd;
 
 /// A gw_comm_hook that averages over all members in the first |start| passes. In later passes it averages only over
-/// |near|, or exchanges nothing if |near| is NULL. After |start| passes, a gw_averager (gradwire/parallel.h) whose
-/// |warmup| is |start| averages the weights.
+/// |near|, or exchanges nothing if |near| is NULL. From then on the program must average the weights by a gw_averager
+/// (gradwire/parallel.h) whose |warmup| is |start|.
 /// Returns: a future of the mean.
 /// Errors: of collectives.
 /// Source: post_localSGD_hook; Lin et al. 2018.

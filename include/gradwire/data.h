@@ -38,7 +38,7 @@
 // The batches of an epoch depend on the dataset, the seed, the epoch and the options, not on the number of threads or
 // the machine.
 //
-// Errors, of all of them: INVALID for arguments out of range; NO_MEMORY.
+// Errors, of all functions: INVALID for arguments out of range; NO_MEMORY.
 // Ownership: datasets, samplers and loaders belong to the scope that made them; a loader holds a count on its dataset, a
 // dataset on its tensors.
 // Threads: the same as for the scope. With .num_workers a dataset's function runs on several threads at once.
@@ -59,7 +59,7 @@ typedef struct gw_dataset gw_dataset;
 /// The function of a dataset: returns item |index|, a tensor, a number, a string, or a list or map of these. Random
 /// numbers drawn in |s| depend on the loader's seed, the epoch and |index|. Nothing is recorded for backward. |s| is
 /// inside the scope of gw_data_loader_next, so that the function may make calls; on a thread of .num_workers |s| has
-/// neither agent nor deadline. If |s| fails, the loader fails with its error, as "frames[17]: ...".
+/// neither agent nor deadline. If |s| fails, the loader fails with the error of |s|, as "frames[17]: ...".
 ///
 /// Returns: the item.
 typedef gw_value gw_dataset_item(gw_scope *s, void *state, int64_t index);
@@ -67,13 +67,14 @@ typedef gw_value gw_dataset_item(gw_scope *s, void *state, int64_t index);
 /// Makes a dataset of |count| items.
 ///
 /// name: the name in errors.
-/// state: lives as long as the dataset; if a loader has several threads, all of them read it.
+/// state: passed to |item|; the caller keeps it valid as long as the dataset lives. If a loader has several threads,
+/// all of them read |state|.
 /// Returns: the dataset. Source: torch.utils.data.Dataset.
 GW_API gw_dataset *gw_dataset_open(gw_scope *s, const char *name, int64_t count,
                                    gw_dataset_item *item, void *state);
 
-/// Makes a dataset of the rows of tensors: gw_tensor_dataset(s, name, x, ...). Item i is a list of the rows i of all
-/// tensors.
+/// Makes a dataset of the rows of tensors: gw_tensor_dataset(s, name, x, ...). Item i is a list with row i of each
+/// tensor.
 ///
 /// tensors: listed one by one in the short form; all have the same number of rows, and the program does not write to
 /// them while a loader reads ahead.
@@ -101,7 +102,7 @@ GW_API const char *gw_dataset_name(const gw_dataset *d);
 GW_API gw_value gw_dataset_get(gw_scope *s, gw_dataset *d, int64_t index);
 
 // ---- Samplers -----------------------------------------------------------------------------------
-// Which items an epoch reads, and in which order. A loader without .sampler makes its own.
+// A sampler decides which items an epoch reads, and in which order. A loader without .sampler makes its own sampler.
 
 /// The order of items in an epoch, made by gw_random_sampler and the like.
 typedef struct gw_sampler gw_sampler;
@@ -121,8 +122,8 @@ typedef struct GW_BY_NAME gw_distributed_sampler_options {
     int64_t num_replicas GW_DEFAULT(GW_NOT_GIVEN);  ///< required
     int64_t rank GW_DEFAULT(GW_NOT_GIVEN);          ///< required
     bool shuffle GW_DEFAULT(true);
-    bool drop_last
-        GW_DEFAULT(false);  ///< leaves out items at the end, else repeats items of the beginning
+    /// True: items at the end are left out. False: items at the beginning are repeated.
+    bool drop_last GW_DEFAULT(false);
     uint64_t seed GW_DEFAULT(0);  ///< the same on all replicas
 } gw_distributed_sampler_options;
 
@@ -144,7 +145,7 @@ GW_API void gw_sampler_set_epoch(gw_scope *s, gw_sampler *sampler, int64_t epoch
 GW_API int64_t gw_sampler_epoch(const gw_sampler *sampler);
 /// Returns the number of items in an epoch.
 GW_API int64_t gw_sampler_count(const gw_sampler *sampler);
-/// Returns the indices of this epoch: N, i64.
+/// Returns the indices of the items of the next epoch: N, i64.
 GW_API gw_tensor *gw_sampler_indices(gw_scope *s, gw_sampler *sampler);
 
 // ---- Loaders ------------------------------------------------------------------------------------
@@ -161,7 +162,7 @@ typedef gw_value gw_collate(gw_scope *s, void *state, gw_list *items);
 /// lists.
 ///
 /// Returns: the batch.
-/// Errors: INVALID for items of different kinds or sizes, and for other kinds.
+/// Errors: INVALID for items of different kinds or sizes, and for items of any other kind.
 /// Source: torch.utils.data.default_collate.
 GW_API gw_value gw_default_collate(gw_scope *s, void *unused, gw_list *items);
 
@@ -173,8 +174,9 @@ typedef struct GW_BY_NAME gw_data_loader_options {
     int num_workers GW_DEFAULT(0);      ///< threads that read ahead; 0: gw_data_loader_next reads
     int prefetch_factor GW_DEFAULT(2);  ///< batches that each thread reads ahead
     gw_collate *collate_fn GW_DEFAULT(NULL);  ///< NULL: gw_default_collate
-    void *collate_state GW_DEFAULT(NULL);     ///< lives as long as the loader
-    bool drop_last GW_DEFAULT(false);         ///< leave out a last batch that is not full
+    /// Passed to |collate_fn|; the caller keeps it valid as long as the loader lives.
+    void *collate_state GW_DEFAULT(NULL);
+    bool drop_last GW_DEFAULT(false);  ///< leaves out a last batch that is not full
     /// The seed of the order and of the random numbers of items; if it is not given, the seed is drawn from the scope's
     /// generator.
     int64_t seed GW_DEFAULT(GW_NOT_GIVEN);
@@ -199,7 +201,7 @@ GW_API bool gw_data_loader_next(gw_scope *s, gw_data_loader *loader);
 /// Returns tensor |index| of the current batch, which is a list; if the batch is a single tensor, index 0 returns it.
 /// Errors: WRONG_STATE if there is no batch.
 GW_API gw_tensor *gw_data_loader_tensor(gw_scope *s, gw_data_loader *loader, int index);
-/// Returns the current batch. Strings live until the loader moves.
+/// Returns the current batch. Strings in the batch live until the loader moves to the next batch.
 /// Errors: WRONG_STATE if there is no batch.
 GW_API gw_value gw_data_loader_batch(gw_scope *s, gw_data_loader *loader);
 /// Returns the number of batches in an epoch.
@@ -214,7 +216,8 @@ GW_API void gw_data_loader_set_epoch(gw_scope *s, gw_data_loader *loader, int64_
 GW_API gw_map *gw_data_loader_state_dict(gw_scope *s, gw_data_loader *loader);
 /// Sets the loader to the position |state|, so that the loader continues with the same items; the dataset and the
 /// sampler must be the same as when |state| was made.
-/// Errors: INVALID if |state| is malformed, or is for epochs of another number of items; the loader is then unchanged.
+/// Errors: INVALID if |state| is malformed, or was made for epochs with another number of items; the loader is then
+/// unchanged.
 GW_API void gw_data_loader_load_state_dict(gw_scope *s, gw_data_loader *loader, gw_map *state);
 
 #ifdef __cplusplus

@@ -16,21 +16,22 @@
 // this member ends when the means have arrived. Until then this part occupies no thread.
 //
 // A parameter that a member's pass does not use contributes zeros. A parameter that no member uses has no gradient on
-// any member (NOT_FOUND). The n-th passes of all members are reduced together; so all members make the same number of
-// passes, in the same order. A pass with .inputs, or one that uses no parameter of the model, is not counted; a member
-// without a batch calls gw_ddp_skip. If a scope closes and no gw_optimizer_step, gw_clip_grad_norm, gw_grad or the like
-// has used the means in this scope, the log warns once: most often the step was made in another scope.
+// any member (NOT_FOUND). The n-th passes of all members are reduced together; so all members must make the same number
+// of passes, in the same order. A pass with .inputs, or one that uses no parameter of the model, is not counted. A
+// member without a batch calls gw_ddp_skip instead of making a pass. If a scope closes and no gw_optimizer_step,
+// gw_clip_grad_norm, gw_grad or the like has used the means in this scope, the log warns once: most often the step was
+// made in another scope.
 //
 // A pass that fails on one member fails on all members, with the error of that member; it is counted. A pass also fails
 // on all members if the scope of one member has failed before the pass. So if a member's scope fails before the member
-// calls the model, for example because a batch cannot be read, the member still calls the model (or gw_ddp_skip) and
-// gw_backward in the failed scope, as in any other step. Assume that a member in a failed scope calls the model, or a
-// module that contains the model, in training and with gradients on. The other members then get the error when that
-// member calls gw_backward, or when its scope closes. With .shards a scope that has failed ends the whole step: the
-// other members get the error once. A member that does not even call the model is one pass behind the others afterwards
+// calls the model, for example because a batch cannot be read, the member must still call the model (or gw_ddp_skip)
+// and gw_backward in the failed scope, as in any other step. If a member in a failed scope calls the model, or a module
+// that contains the model, in training and with gradients on, the other members get the error when that member calls
+// gw_backward, or when its scope closes. With .shards a scope that has failed ends the whole step: the other members
+// get the error once. A member that does not even call the model is one pass behind the others afterwards
 // (gw_ddp_reform).
 //
-// Errors, of all of them: INVALID for arguments; the errors of collectives (gradwire/collective.h).
+// Errors, of all functions: INVALID for arguments; the errors of collectives (gradwire/collective.h).
 // Ownership: a gw_ddp belongs to the scope that it was opened in, and holds a count on the model. Closing a gw_ddp does
 // not affect the other members.
 // Threads: the same as for the model. Passes of several scopes are reduced one after the other.
@@ -82,10 +83,10 @@ typedef struct GW_BY_NAME gw_ddp_options {
     /// members. In each step, each member makes |shards| / members passes, one for each of its shards in order. The
     /// last of these passes gives the mean over all shards; the mean includes gradients that the scope has from passes
     /// that are not synchronised. The weights are the same, bit for bit, with 1, 2, 4, ... members. If the scope of a
-    /// step is also used for the next step, the mean of the next step is added to its gradients; passes in such a scope
-    /// that are not synchronised fail with WRONG_STATE. 0: no shards.
+    /// step is also used for the next step, the mean of the next step is added to the gradients in the scope; passes in
+    /// such a scope that are not synchronised fail with WRONG_STATE. 0: no shards.
     int shards GW_DEFAULT(0);
-    /// Compare replicas as gw_ddp_check does, after every so many passes; 0: never.
+    /// After every |check_every| passes, replicas are compared as by gw_ddp_check. 0: never.
     int64_t check_every GW_DEFAULT(0);
     /// Names of parameters and buffers of the model that are neither copied nor averaged.
     const char *const *ignore GW_DEFAULT(NULL);
@@ -98,10 +99,10 @@ typedef struct GW_BY_NAME gw_ddp_options {
 } gw_ddp_options;
 
 /// Replicates |model|: copies the parameters and buffers of rank 0 to all members, and makes later passes average
-/// gradients. All members call it.
+/// gradients. All members must call gw_ddp_open.
 ///
 /// model: the parameters to average are those that need a gradient, each once, in the order of gw_parameters.
-/// Blocks: until all members have called it.
+/// Blocks: until all members have called gw_ddp_open.
 /// Returns: the handle for the other functions of this header; a program may ignore the handle.
 /// Errors: MISMATCH, naming both sides, if members have models with different names, shapes or dtypes, or differ in an
 /// option other than .check_finite, .copy_gradients and .ignore; TIMEOUT, naming the members that did not arrive;
@@ -128,7 +129,7 @@ GW_API void gw_ddp_no_sync(gw_scope *s);
 /// Errors: none.
 GW_API void gw_ddp_sync(gw_scope *s);
 
-/// Takes part in a pass of the other members without a batch: this member contributes the gradients that |s| has, or
+/// Takes part, without a batch, in a pass of the other members: this member contributes the gradients that |s| has, or
 /// zeros if |s| has none, and gets the means. If |s| has not called the model before, gw_ddp_skip also replaces one
 /// call of the model. gw_ddp_skip also runs in a scope that has failed; the pass then fails on all members.
 /// Errors: as gw_backward of a replicated model; INVALID if |ddp| is NULL (the other members then wait).
@@ -136,26 +137,26 @@ GW_API void gw_ddp_skip(gw_scope *s, gw_ddp *ddp);
 
 // ---- Comparing ----------------------------------------------------------------------------------
 
-/// Compares the parameters and buffers of all members, bit by bit. All members call it.
+/// Compares the parameters and buffers of all members, bit by bit. All members must call gw_ddp_check.
 /// Errors: MISMATCH, naming the first parameter or buffer that differs, and the member; INVALID if |ddp| is NULL (the
 /// other members then wait).
 GW_API void gw_ddp_check(gw_scope *s, gw_ddp *ddp);
 
-/// Copies the parameters and buffers of rank 0 to all members. All members call it.
+/// Copies the parameters and buffers of rank 0 to all members. All members must call gw_ddp_broadcast.
 /// Errors: of collectives; INVALID if |ddp| is NULL (the other members then wait).
 GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 
 // ---- After a loss -------------------------------------------------------------------------------
 
 /// Continues training in |group|, the next generation of the group that |ddp| was opened in. All members of |group|
-/// call it; a joining member passes a gw_ddp that it opened with .joining.
+/// must call gw_ddp_reform; a joining member passes a gw_ddp that it opened with .joining.
 ///
-/// The members that have made the most steps of |opt| (without |opt|: the most passes) are ahead. Among these, the
-/// member of the lowest rank sends its parameters, its buffers and the state of |opt| to all members. If |opt| is
+/// The members that have made the most steps of |opt| (without |opt|: the most passes) are ahead. The member with the
+/// lowest rank among these sends its parameters, its buffers and the state of |opt| to all members. If |opt| is
 /// sharded, it continues as by gw_optimizer_reform; without |opt| every member has whole gradients again. The state of
 /// a hook is copied, too (gw_ddp_set_hook_state). Passes are counted from 0 again, but hooks keep their counts. If
-/// members may be in different calls when the loss is reported, all members call gw_group_agree first, so that they
-/// re-form at the same step.
+/// members may be in different calls when the loss of a member is reported, all members must call gw_group_agree first,
+/// so that they re-form at the same step.
 ///
 /// A step during which a member is lost may have succeeded on some members and failed on others. After gw_ddp_reform
 /// either all members have taken that step or no member has. So programs count steps by gw_optimizer_steps, which is
@@ -202,10 +203,10 @@ GW_API void gw_ddp_reform(gw_scope *s, gw_ddp *ddp, gw_optimizer *opt, gw_group 
 /// Returns: a future of a tensor in the shape of gw_bucket_tensor.
 typedef gw_future *gw_comm_hook(gw_scope *s, gw_bucket *b, void *context);
 
-/// Sets the hook of |ddp|. All members call this once, before the first pass; a joining member calls it before
-/// gw_ddp_reform.
+/// Sets the hook of |ddp|. All members must call gw_ddp_set_hook once, before the first pass; a joining member calls it
+/// before gw_ddp_reform.
 ///
-/// context: lives as long as |ddp|.
+/// context: passed to the hook; the caller keeps it valid as long as |ddp| lives.
 /// Errors: WRONG_STATE after the first pass. The first pass and gw_ddp_reform fail with MISMATCH, naming both sides, if
 /// members have different hooks, or different options of a hook of the library.
 /// Source: torch.nn.parallel.DistributedDataParallel.register_comm_hook.
@@ -219,8 +220,8 @@ typedef gw_map *gw_hook_save(gw_scope *s, void *context);
 /// on members that were behind the sender of |state|, and on joining members.
 typedef void gw_hook_load(gw_scope *s, void *context, gw_map *state, bool is_behind);
 
-/// Sets the functions with which gw_ddp_reform copies the state of a hook of the program; all members call this. Hooks
-/// of the library need no such call.
+/// Sets the functions with which gw_ddp_reform copies the state of a hook of the program; all members must set them.
+/// Hooks of the library need no such functions.
 /// Errors: WRONG_STATE without a hook.
 GW_API void gw_ddp_set_hook_state(gw_scope *s, gw_ddp *ddp, gw_hook_save *save, gw_hook_load *load);
 
@@ -278,7 +279,7 @@ typedef struct gw_ddp_stats {
     const char *backend;  ///< of the group: "session", "mpi"
     gw_status error;      ///< the status of the last pass that failed; GW_OK: no pass has failed
     int unused;           ///< parameters that no member has used in the last pass
-    /// The last pass that was timed (the first 10 passes and then every 100th are); 0: none.
+    /// The last pass that was timed (the first 10 passes and then every 100th pass are timed); 0: none.
     int64_t timed_pass;
     /// Microseconds of |timed_pass|. forward_us: from the first forward after the previous pass to the beginning of the
     /// pass; backward_us: from the beginning of the pass to its last gradient; communication_us: from the start of the

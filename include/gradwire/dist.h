@@ -1,7 +1,7 @@
 // Backward across workers.
 //
 // The tensors of a call, a reply or a fetched value keep their history, on every worker: gw_backward walks back through
-// the graphs of all of them. The program needs no context object for this.
+// the graphs of all of these workers. The program needs no context object for this.
 //
 //     gw_scope  *s    = gw_scope_open(root);
 //     gw_tensor *y    = gw_tensor_of(s, gw_rpc_sync(s, "ps", "layer", x));      // the layer's weight lives on ps
@@ -17,8 +17,8 @@
 // A pass does not wait for graphs that the loss does not use. If a pass fails, it fails on all workers with one error:
 // the error of a derivative on any worker, DISCONNECTED for a worker that is gone, CANCELLED, or TIMEOUT at the
 // deadline of the scope. Without a deadline, a pass fails with TIMEOUT when nothing has arrived for the timeout of a
-// call. Then no worker has gradients of that pass, the graph is as it was before the pass, and the program may try
-// another pass. In a scope of gw_no_grad the results of calls have no history.
+// call. After a pass that failed, no worker has gradients of that pass, the graph is as it was before the pass, and the
+// program may try another pass. In a scope for which gw_no_grad was called, the results of calls have no history.
 //
 // Ownership: a sender keeps the graph of sent tensors until the receiver has released them, or a pass without
 // .retain_graph has used it.

@@ -1,7 +1,7 @@
 // Functions and classes of this worker that other workers may call.
 //
-// Other workers can call only registered names; no code is ever sent. A macro in front of its body registers a
-// function:
+// Other workers can call only registered names; no code is ever sent. A macro in front of the body of a function
+// registers the function:
 //
 //     GW_FUNCTION(my_add, GW_INLINE, "tensor, tensor") {                    // gw_scope *s, const gw_args *a
 //         return gw_value_of(gw_add(s, gw_arg_tensor(s, a, 0), gw_arg_tensor(s, a, 1)));
@@ -19,8 +19,8 @@
 // A signature is a list of kinds separated by commas (bool int float string bytes tensor list map rref worker error);
 // the arguments are checked before the body runs. "?" after a kind makes the argument optional (see gw_arg_count);
 // "any" stands for every kind; "..." at the end stands for any further arguments; "" means no arguments. An int is
-// accepted where a float is expected, and 0 or 1 where a bool is. Without a signature, or with NULL, every call is
-// accepted and the accessors check the arguments that they read.
+// accepted where a float is expected, and 0 or 1 where a bool is expected. Without a signature, or with NULL, every
+// call is accepted and the accessors check the arguments that they read.
 //
 // Bodies: each call of a body runs in a new scope, with the caller's deadline. If that scope fails (by gw_fail, or any
 // operation in it), the call fails. All handles made in the scope are released when the body returns. A body may return
@@ -31,20 +31,22 @@
 // GW_INLINE bodies run on the thread that receives the call, which may be any thread that waits. GW_INLINE bodies are
 // short, never block (WOULD_BLOCK), and take no lock that another body holds while it blocks. A GW_INLINE body that
 // takes more than 100 ms delays other calls, and the log names it. GW_POOL bodies run on a thread of the pool and may
-// call, wait and compute. The stack is as large as that of any thread of the program (8 MiB, unless ulimit -s sets
-// another size); a body that overflows its stack ends the worker.
+// call, wait and compute. The stack of a body is as large as that of any thread of the program (8 MiB, unless ulimit -s
+// sets another size); a body that overflows its stack ends the worker.
 //
 // Objects have turns: methods of one object run one at a time, in order of arrival; while a method blocks, other
-// methods may run. A method that makes the object's own scope fail, fails; the object can still be used.
+// methods may run. If a method makes the object's own scope fail, the call of the method fails; the object can still be
+// used.
 //
 // Linking: a registration runs before main if its object file is part of the program. From a static library the linker
 // takes only object files to which the program refers, and no code refers to a registration. So link the library as
 // -Wl,--whole-archive libmine.a -Wl,--no-whole-archive, or name one of its functions by -Wl,-u,name. Otherwise callers
 // get "w1 has no function my_add; is its object linked?"
 //
-// Ownership: arguments are borrowed until the body returns; gw_keep(self_scope, x) keeps them. Handles that an object
-// makes in its own scope |own| live as long as the object; |self| begins zeroed. A method that replaces such a handle
-// needs the scope |own|, which the object keeps in a field: gw_set(self->own, &self->weights, updated).
+// Ownership: arguments are borrowed until the body returns; gw_keep(self_scope, x) keeps an argument |x| longer.
+// Handles that an object makes in its own scope |own| live as long as the object; |self| is zeroed before |open| runs.
+// A method that replaces such a handle needs the scope |own|, which the object keeps in a field: gw_set(self->own,
+// &self->weights, updated).
 // Threads: no other thread uses the scope of a body. Objects need no locks; variables that several functions share need
 // a lock.
 #ifndef GRADWIRE_FUNCTION_H

@@ -4,16 +4,16 @@
 //     gw_tensor *sum = gw_all_reduce(s, all, x, GW_SUM);                // gradwire/collective.h
 //
 //     gw_worker stage[] = { gw_rpc_worker(root, "w2"), gw_rpc_worker(root, "w3") };
-//     gw_group *g = gw_group_open(root, stage, 2, .name = "stage 1");   // on w2 and w3 alone
+//     gw_group *g = gw_group_open(root, stage, 2, .name = "stage 1");   // on w2 and w3 only
 //
 // A group is a fixed list of members; the rank of a member is its index in the list. Opening a group sends no messages,
 // except by gw_group_split and gw_group_join: the name, the generation and the list identify a group, and are the same
 // on all members. A worker that joins the job later does not become a member of existing groups.
 //
-// When a member is lost or leaves, its groups are broken: their present and later collectives fail on all other members
-// at once, with DISCONNECTED and the name of that member. Every other failure ends one collective for all members, with
-// one error, and the group continues. The remaining members agree on what work is finished, or continue as a new group,
-// to which joining members can belong:
+// When a member is lost or leaves, the groups of this member are broken: present and later collectives of these groups
+// fail on all other members at once, with DISCONNECTED and the name of that member. Every other failure ends one
+// collective for all members, with one error, and the group continues. The remaining members agree on what work is
+// finished, or continue as a new group, to which joining members can belong:
 //
 //     gw_group *trainers = gw_group_join(root, "trainers");   // a new worker: blocks until it is admitted
 //     gw_barrier(s, trainers);
@@ -24,26 +24,28 @@
 //
 // Backends: "session", the default, uses the connections of calls. "mpi" uses Open MPI, for programs that mpirun of
 // Open MPI has started: sums are added in the same order as with "session" unless .any_order lets MPI choose. MPI runs
-// collectives that have no key and one tensor per member. All other collectives, and the comparison of calls, use the
-// connections of calls. All processes that mpirun started open such groups, in the same order, and no process ends
-// before all processes end. A mismatch, a late member or a failure is reported before MPI is called. If a deadline,
-// gw_cancel or gw_group_fail ends a collective after MPI was called, MPI completes the collective and the library drops
-// the result. MPI cannot continue after a loss: mpirun then ends all processes. An error inside MPI on one member, lack
-// of memory included, breaks the group for all members. The next generation of a group uses "session".
+// only the collectives that have no key and use one tensor per member. All other collectives, and the comparison of
+// calls, use the connections of calls. All processes that mpirun started must open such groups, in the same order. A
+// process that ends blocks until all of these processes end. A mismatch, a late member or a failure is reported before
+// MPI is called. If a deadline, gw_cancel or gw_group_fail ends a collective after MPI was called, MPI completes the
+// collective and the library drops the result. MPI cannot continue after the loss of a process: mpirun then ends all
+// processes. An error inside MPI on one member, lack of memory included, breaks the group for all members. The next
+// generation of a group uses "session".
 //
-// Errors, of all of them: INVALID for arguments. If a member opens a group in a scope that has failed, or with invalid
-// options, the group is broken on all members with the error of that member. All members can then open a group of the
-// same name and list again. gw_group_split fails on all members if it is refused on one member. If the name or the list
-// itself is refused (a rank out of range, a worker twice), the other members open a group that this member does not
-// have. The collectives of that group block until their deadline, and the next collective of the group that was given
-// to gw_group_of or gw_group_blocks fails on all members. Then no member opens a group of that list again; but all
-// members together can open groups of gw_group_split again. If gw_group_agree or gw_group_reform is refused on this
-// member, the other members block until their deadline; the error that they get names this member and the call that
-// this member has not made. The first collective of a group that this member has not opened also blocks until its
-// deadline, and its error also names this member and the call. If this member opens the group later, its calls for the
-// collectives that the others have ended fail with the errors of those collectives; then all members continue together.
-// Blocking: gw_group_split, gw_group_agree, gw_group_reform and gw_group_join block, and are WOULD_BLOCK in inline
-// functions. The other functions do not block.
+// Errors, of all functions: INVALID for arguments. If a member opens a group in a scope that has failed, or with
+// invalid options, the group is broken on all members with the error of that member. All members can then open a group
+// of the same name and list again. gw_group_split fails on all members if it is refused on one member. If the name or
+// the list itself is refused (a rank out of range, a worker twice), the other members open a group that this member
+// does not have. The collectives of that group block until their deadline, and the next collective of the group that
+// was given to gw_group_of or gw_group_blocks fails on all members. After that, no member may open a group of that list
+// again; but all members together can open groups by gw_group_split again. If gw_group_agree or gw_group_reform is
+// refused on this member, the other members block until their deadline; the error that they get names this member and
+// the call that this member has not made. If this member has not opened a group, the first collective of the other
+// members in that group also blocks until its deadline, and its error also names this member and the call. If this
+// member opens the group later, its calls for the collectives that have ended on the other members fail with the errors
+// of those collectives; then all members continue together.
+// Blocking: gw_group_split, gw_group_agree, gw_group_reform and gw_group_join block, and fail with WOULD_BLOCK in
+// inline functions. The other functions do not block.
 // Ownership: a group belongs to the scope that it was opened in; collectives under way keep it alive.
 // Threads: several threads may use a group at once, if they call collectives without a key in an order that is the same
 // on all members.
@@ -61,8 +63,8 @@ typedef struct gw_group gw_group;
 
 /// Options of opening a group.
 typedef struct GW_BY_NAME gw_group_open_options {
-    /// UTF-8 without control characters and %, at most 127 bytes. NULL: the list alone identifies the group. If all
-    /// members open several groups of one list, they open them in the same order.
+    /// UTF-8 without control characters and %, at most 127 bytes. NULL: only the list identifies the group. If all
+    /// members open several groups of one list, they must open these groups in the same order.
     const char *name GW_DEFAULT(NULL);
     int64_t timeout_ms GW_DEFAULT(
         300000);  ///< milliseconds, of each collective; GW_NO_TIMEOUT: only the scope's deadline
@@ -71,8 +73,8 @@ typedef struct GW_BY_NAME gw_group_open_options {
         false);  ///< the backend may add in its own order, which may change the last bits
 } gw_group_open_options;
 
-/// Opens the group of all workers of the job, by rank. In an elastic job all members open this group while
-/// gw_rpc_workers returns the same workers on each of them.
+/// Opens the group of all workers of the job, by rank. In an elastic job the members must open this group at a time
+/// when gw_rpc_workers returns the same workers on each of them.
 ///
 /// Returns: the group.
 /// Errors: as gw_group_open.
@@ -82,10 +84,10 @@ GW_API gw_group *gw_group_world(gw_scope *s, gw_group_open_options options GW_DE
 #define gw_group_world(...) GW_FORM_1(gw_group_world, gw_group_open_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_world) gw_group_world_with;
 
-/// Opens a group of |count| workers; only its members call it. In C this is a macro: put a compound literal in
-/// parentheses, gw_group_open(s, ((gw_worker[]){ a, b }), 2).
+/// Opens a group of |count| workers; only the members of the group call gw_group_open. In C this is a macro: put a
+/// compound literal in parentheses, gw_group_open(s, ((gw_worker[]){ a, b }), 2).
 ///
-/// workers: the members in the order of ranks, each once; this worker is one of them.
+/// workers: the members in the order of ranks, each once; this worker must be one of them.
 /// Returns: the group.
 /// Errors: INVALID for an invalid list or name; DISCONNECTED if a worker is gone; DUPLICATE if a scope of this worker
 /// holds a group of that name; LIMIT with 4,096 groups open; UNSUPPORTED for "mpi" if gradwire was built without MPI,
@@ -122,9 +124,9 @@ GW_API gw_group *gw_group_blocks(gw_scope *s, gw_group *group, int size,
 GW_API GW_TYPE_OF(gw_group_blocks) gw_group_blocks_with;
 
 /// Splits |group|: the members of each color become a group, ordered by key, and by rank in |group| if keys are equal.
-/// All members of |group| call it, as a collective.
+/// All members of |group| must call gw_group_split, as a collective.
 ///
-/// color: below 0: this member joins no group.
+/// color: if it is below 0, this member joins no group.
 /// Returns: the group of this member's color; NULL for a color below 0.
 /// Errors: as gw_group_open, and as collectives of |group|.
 /// Source: MPI_Comm_split.
@@ -155,15 +157,15 @@ GW_API const char *gw_group_history(gw_scope *s, gw_group *group);
 GW_API gw_worker gw_group_worker(gw_scope *s, const gw_group *group, int rank);
 
 // ---- After a loss -------------------------------------------------------------------------------
-// All remaining members call the functions of this section, in the same order; the group may be broken. Each call ends
-// by the deadline of the group or of the scope, whichever is earlier. The call has the same result on all members, also
-// if more members are lost during the call. TIMEOUT names the members that did not arrive.
+// All remaining members must call the functions of this section, in the same order; the group may be broken. Each call
+// ends by the deadline of the group or of the scope, whichever is earlier. The call has the same result on all members,
+// also if more members are lost during the call. TIMEOUT names the members that did not arrive.
 
 /// Makes all present and later collectives of |group| fail on all members: for a member that cannot continue.
 /// gw_group_fail works also if |s| has failed. Does not block.
 ///
 /// status: the status of the error that all members get.
-/// format: the text of that error, as of printf.
+/// format: a format of printf for the text of that error.
 /// Errors: INVALID for a status that is no error, or without a group.
 /// Source: MPIX_Comm_revoke.
 GW_API void gw_group_fail(gw_scope *s, gw_group *group, gw_status status, const char *format, ...)
@@ -179,12 +181,13 @@ typedef struct gw_agreement {
 /// Agrees with all remaining members on a result, for example on whether all members have finished a step. If one
 /// member gets the result, all live members get it.
 ///
-/// Blocks: until all remaining members have called it. A member that has called gw_rpc_shutdown, or has failed, is
-/// listed as missing, like a lost member; this is no error.
+/// Blocks: until all remaining members have called gw_group_agree. A member that has called gw_rpc_shutdown, or has
+/// failed, is listed as missing, like a lost member; this is no error.
 /// flags: the bits that this member gives.
 /// Returns: the bits that are set in the |flags| of all members, and the missing members.
-/// Errors: TIMEOUT; DISCONNECTED if other members re-form the group instead, because of a loss that this member may not
-/// have noticed yet. Members that re-form the group wait until this member calls gw_group_reform, too.
+/// Errors: TIMEOUT; DISCONNECTED if other members re-form the group instead, because another member is lost; this
+/// member may not have detected that loss yet. Members that re-form the group wait until this member calls
+/// gw_group_reform, too.
 /// Source: MPIX_Comm_agree.
 GW_API gw_agreement gw_group_agree(gw_scope *s, gw_group *group, uint64_t flags);
 
@@ -202,9 +205,9 @@ typedef struct GW_BY_NAME gw_reform_options {
 /// --max-restarts, `gradwire run` ends all workers when the first worker fails.
 ///
 /// If |s| holds |group|, |s| releases it, so that a loop in one scope keeps only one group. The handle |group| stays
-/// valid until the new group is re-formed in turn; its collectives fail with WRONG_STATE.
+/// valid until the new group is re-formed in turn; collectives of |group| fail with WRONG_STATE.
 /// Returns: the new group. If a member of the new group was lost meanwhile, the new group is broken: re-form it again.
-/// Errors: TIMEOUT with fewer than .min members; MISMATCH for different options.
+/// Errors: TIMEOUT with fewer than .min members; MISMATCH if members give different options.
 /// Source: MPIX_Comm_shrink.
 GW_API gw_group *gw_group_reform(gw_scope *s, gw_group *group,
                                  gw_reform_options options GW_DEFAULT({}))
@@ -214,13 +217,13 @@ GW_API GW_TYPE_OF(gw_group_reform) gw_group_reform_with;
 
 /// Options of gw_group_join.
 typedef struct GW_BY_NAME gw_group_join_options {
-    /// Milliseconds, of this call; GW_NO_TIMEOUT: only the scope's deadline.
+    /// The timeout of this call in milliseconds. GW_NO_TIMEOUT: only the scope's deadline ends the call.
     int64_t timeout_ms GW_DEFAULT(300000);
     int64_t collective_timeout_ms
         GW_DEFAULT(300000);  ///< milliseconds, of each collective of the new group
 } gw_group_join_options;
 
-/// Joins the group |name|; this worker has joined the job before this call.
+/// Joins the group |name|. This worker must have joined the job before this call.
 ///
 /// Blocks: until the members of the group re-form it and admit this worker.
 /// Returns: the new group.

@@ -20,11 +20,11 @@
 // with gradients on; each iteration then runs one small collective in addition. Otherwise an iteration begins when the
 // program calls gw_join_notify. Each iteration has one synchronised pass of each gw_ddp, or, if all members use
 // gw_ddp_no_sync, no synchronised pass. A local optimizer that is not among the joinables makes no steps on members
-// that have closed; at the end these members get the weights, but not the state of that optimizer.
+// that have closed their join; at the end these members get the weights, but not the state of that optimizer.
 //
-// Errors, of all of them: INVALID for arguments. If an iteration fails on active members, it also fails on members that
-// shadow it; then the next iteration follows. If a member fails outside an iteration, closes its join in a scope that
-// has failed, or is lost, the join ends on all members with the error of that member.
+// Errors, of all functions: INVALID for arguments. If an iteration fails on active members, it also fails on members
+// that shadow it; then the next iteration follows. If a member fails outside an iteration, closes its join in a scope
+// that has failed, or is lost, the join ends on all members with the error of that member.
 // Ownership: a join belongs to the scope that it was opened in, and holds counts on its joinables.
 // Threads: the same as for the model. A join has one iteration under way at a time.
 // Source: torch.distributed.algorithms.Join.
@@ -53,18 +53,19 @@ typedef struct gw_join_iteration {
     bool synchronised;  ///< the iteration has a pass that members reduce
 } gw_join_iteration;
 
-/// A function of a joinable, called on members that have closed, or at the end of the join.
+/// A function of a joinable, called on members that have closed their join, or at the end of the join.
 typedef void gw_join_function(gw_scope *s, const gw_join_iteration *at, void *context);
 
 /// An object that uses collectives in each iteration: |ddp|, or |optimizer|, or the functions.
 typedef struct gw_joinable {
     gw_ddp *ddp;
-    gw_optimizer *optimizer;  ///< a sharded optimizer, or one with local parameters alone
-    /// Called in each iteration on members that have closed, also if the scope has failed; or NULL.
+    gw_optimizer *optimizer;  ///< a sharded optimizer, or one that has only local parameters
+    /// Called in each iteration on members that have closed their join, also if the scope has failed; or NULL.
     gw_join_function *shadow;
     gw_join_function *finish;  ///< called on all members at the end of the join; or NULL
     void *context;
-    gw_group *group;  ///< only for the collectives of |shadow| and |finish|; NULL: these call none
+    /// The group of the collectives that |shadow| and |finish| call; NULL: these functions call no collectives.
+    gw_group *group;
 } gw_joinable;
 
 /// Options of gw_join_open.
@@ -78,15 +79,15 @@ typedef struct GW_BY_NAME gw_join_options {
     bool off GW_DEFAULT(false);
 } gw_join_options;
 
-/// Opens a join of |count| joinables. All members call it, with the same joinables in the same order. A member that has
-/// closed shadows the joinables in that order, in one scope; so an optimizer finds the gradients of the gw_ddp before
-/// it.
+/// Opens a join of |count| joinables. All members must call gw_join_open, with the same joinables in the same order. A
+/// member that has closed its join shadows the joinables in that order, in one scope; so an optimizer finds the
+/// gradients of the gw_ddp that precedes the optimizer.
 ///
 /// Returns: the join.
 /// Errors: INVALID if the joinables' groups have different members, or an optimizer has parameters of other workers;
-/// WRONG_STATE for a gw_ddp that is in another join; DUPLICATE for one that is given twice; MISMATCH if members differ
-/// in joinables, .active_divisor or .off. If a member gives no joinables (NULL, or a count below 1), its group is
-/// unknown, and the other members wait.
+/// WRONG_STATE for a gw_ddp that is in another join; DUPLICATE for a joinable that is given twice; MISMATCH if members
+/// differ in joinables, .active_divisor or .off. If a member gives no joinables (NULL, or a count below 1), its group
+/// is unknown, and the other members wait.
 GW_API gw_join *gw_join_open(gw_scope *s, const gw_joinable *joinables, int count,
                              gw_join_options options GW_DEFAULT({})) GW_CALLS(gw_join_open_with);
 #define gw_join_open(...) GW_FORM_3(gw_join_open, gw_join_options, __VA_ARGS__)

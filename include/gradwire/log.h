@@ -20,11 +20,12 @@
 // and making, inside a hook, a backward pass whose gradients nothing reads (gradwire/autograd.h). A checked program is
 // a few per cent slower.
 //
-// The log warns of variables with malformed values, such as GW_LOG=loud or GW_LEND=off, and of names similar to those
-// of the library, such as GW_LOGS. The log warns when the program opens its first root scope, or when the library first
-// reads the variable.
+// The log warns of variables with malformed values, such as GW_LOG=loud or GW_LEND=off, and of variables whose names
+// are similar to those of the library, such as GW_LOGS. The log warns when the program opens its first root scope, or
+// when the library first reads the variable.
 //
-// Threads: both functions are called before gw_rpc_init. A sink is called on any thread, also on several at once.
+// Threads: the program must call both functions before gw_rpc_init. A sink is called on any thread, also on several at
+// once.
 #ifndef GRADWIRE_LOG_H
 #define GRADWIRE_LOG_H
 

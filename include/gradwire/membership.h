@@ -13,13 +13,13 @@
 // A job of fixed world size has the same events except JOINED. A worker that was killed is declared dead within a
 // second. A silent worker (stopped, or cut off) is declared dead within 7 s, or within 31 s if nothing was ever
 // received from it. Before that, the silent worker is SUSPECTED, and RECOVERED if something is received again. A worker
-// that was declared dead stays dead: it gets FENCED. A fenced worker may join again by gw_rpc_init on another scope, as
-// another member with a new rank. If it uses its old name again, the name then stands for the new member.
+// that was declared dead stays dead: it gets the error FENCED. A fenced worker may join again by gw_rpc_init on another
+// scope, as another member with a new rank. If it uses its old name again, the name then stands for the new member.
 //
-// Workers may receive events in different orders. The epoch counts joins and ends, so that two workers that have
-// received the same events have the same epoch.
+// Workers may receive events in different orders. The epoch is the number of members that have joined plus the number
+// of members that have left or died, so that two workers that have received the same events have the same epoch.
 //
-// Errors, of all of them: WRONG_STATE without a job and after shutdown; FENCED if the other workers continue without
+// Errors, of all functions: WRONG_STATE without a job and after shutdown; FENCED if the other workers continue without
 // this one.
 // Ownership: a watch belongs to its scope, and closes with it. Names in events live as long as the agent.
 // Threads: the same as for the scope.
@@ -51,7 +51,7 @@ typedef struct gw_member_event {
     gw_member_event_kind kind;
     gw_worker worker;
     gw_error why;     ///< the reason of LEFT and DIED
-    uint64_t epoch;   ///< after the event
+    uint64_t epoch;   ///< the epoch after the event
     uint64_t missed;  ///< how many earlier events were dropped: the queue holds 256
 } gw_member_event;
 
@@ -70,15 +70,15 @@ GW_API gw_member_event gw_watch_next(gw_scope *s, gw_watch *w);
 GW_API bool gw_watch_ready(gw_watch *w);
 
 /// Makes a future that fails, with DISCONNECTED and the name, as soon as one of |count| workers has died or left. Such
-/// a future ends a wait when a worker is lost, before the deadline: a method that replies when all workers have called
-/// it returns
+/// a future ends a wait when a worker is lost, before the deadline. For example, a method whose reply is sent when all
+/// workers have called the method returns |first|:
 ///
 ///     gw_future *either[] = { self->all_arrived, self->lost };  // gw_member_lost(own, workers, count)
 ///     gw_future *first = gw_collect_first(s, either, 2);        // what the method returns
 ///
-/// and gw_wait_any waits for futures and members together.
+/// gw_wait_any waits for futures and members together.
 ///
-/// workers: if the list is empty, or has this worker alone, the future does not resolve before gw_rpc_shutdown.
+/// workers: if the list is empty, or contains only this worker, the future does not resolve before gw_rpc_shutdown.
 /// Returns: the future.
 /// Errors: NOT_FOUND for an unknown worker.
 GW_API gw_future *gw_member_lost(gw_scope *s, const gw_worker *workers, int count);
@@ -100,7 +100,7 @@ GW_API const gw_worker *gw_rpc_workers(gw_scope *s, int *out_count);
 /// Errors: INVALID for a malformed name.
 GW_API const gw_worker *gw_rpc_workers_named(gw_scope *s, const char *name, int *out_count);
 
-/// Returns the word for |kind|, "died".
+/// Returns the word for |kind|, such as "died".
 GW_API const char *gw_member_event_name(gw_member_event_kind kind);
 
 #ifdef __cplusplus

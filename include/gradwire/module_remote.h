@@ -10,8 +10,8 @@
 //     gw_module_eval(s, dec);
 //     gw_checkpoint_save(s, "dec.safetensors", gw_module_state_dict(s, dec));
 //
-// Calls with several values work, too: gw_module_call_value, gw_nn_lstm_call with states and so on; classes of the
-// program whose module is such a layer are included. Gradients flow through all arguments and results.
+// Calls with several values work, too (gw_module_call_value, gw_nn_lstm_call with states and so on), also for a class
+// of the program whose module is such a layer. Gradients flow through all arguments and results.
 //
 //     gw_lstm_result r = gw_nn_lstm_call(s, there, x, .h0 = h0, .c0 = c0);
 //
@@ -99,7 +99,7 @@ typedef struct gw_module_object {
     gw_scope *own;
     gw_module *module;
 
-    // the library's
+    // used by the library
     gw_map *names;
     gw_list *references;
     uint64_t parameter_bytes;

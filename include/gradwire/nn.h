@@ -35,7 +35,7 @@
 // Random initial values are drawn from the generator of the scope. Gradients flow through every layer to its input and
 // its parameters.
 //
-// Errors, of all of them: INVALID for sizes and options out of range, and for a module whose constructor failed in
+// Errors, of all functions: INVALID for sizes and options out of range, and for a module whose constructor failed in
 // another scope; for a call of a module, the errors of its operators, with the names of the modules in the text;
 // NO_MEMORY.
 // Ownership: a module belongs to the scope that made it, and holds a count on its parts.
@@ -65,8 +65,8 @@ GW_API gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x);
 ///     gw_value v = gw_module_call_value(s, lstm, x, h0, c0);
 ///     gw_tensor *h = gw_tensor_of(s, gw_list_get(s, gw_list_of(s, v), 1));
 ///
-/// in: the inputs, in the order that the layer's entry states after "By value"; inputs that are not given are left out
-/// at the end, or are gw_none().
+/// in: the inputs, in the order that the layer's entry states after "By value"; an input that is not given is
+/// gw_none(), or is left out at the end.
 /// Returns: a tensor or a list.
 /// Gradient: to the tensors of |in| and the parameters of |m|.
 GW_API gw_value gw_module_call_value(gw_scope *s, gw_module *m, gw_values in)
@@ -199,7 +199,7 @@ GW_API GW_TYPE_OF(gw_nn_batch_norm2d) gw_nn_batch_norm2d_with;
 
 // ---- Convolutions, pools ------------------------------------------------------------------------
 // A pair is for height and width; in one dimension only the first number of a pair is used. C fills a pair with zeros:
-// {1} is {1, 0}, which pads the height alone, whereas PyTorch's padding=1 is {1, 1}.
+// {1} is {1, 0}, which pads only the height, whereas PyTorch's padding=1 is {1, 1}.
 
 /// The values beyond the edges of an input.
 typedef enum gw_padding_mode {
@@ -320,7 +320,7 @@ typedef struct gw_attention_result {
 /// Calls a module of gw_nn_multihead_attention.
 ///
 /// query: T N E (or N first with .batch_first; or without N).
-/// key, value: S N E, likewise.
+/// key, value: S N E (or N first with .batch_first; or without N).
 /// Returns: output and weights. By value: query, key, value, key_padding_mask, attn_mask, need_weights,
 /// average_attn_weights; the result is a list of output and weights.
 GW_API gw_attention_result gw_nn_multihead_attention_call(
@@ -370,8 +370,8 @@ typedef struct GW_BY_NAME gw_nn_embedding_options {
     bool sparse GW_DEFAULT(false);  ///< gradients are sparse by rows (gw_rows)
     int64_t padding_idx GW_DEFAULT(
         GW_NOT_GIVEN);  ///< a row of zeros without gradient; a negative number counts from the end
-    /// Rows with a norm above this norm are scaled to it, in place, when they are looked up; no gradient flows through
-    /// the scaling. 0: no row is scaled. For f32 and f64 only.
+    /// Rows whose norm is above |max_norm| are scaled to the norm |max_norm|, in place, when they are looked up; no
+    /// gradient flows through the scaling. 0: no row is scaled. For f32 and f64 only.
     double max_norm GW_DEFAULT(0);
     double norm_type GW_DEFAULT(2);
     gw_dtype dtype GW_DEFAULT(GW_F32);
@@ -493,9 +493,10 @@ typedef struct gw_rnn_result {
 /// Options of gw_nn_gru_call and gw_nn_rnn_call.
 typedef struct GW_BY_NAME gw_rnn_call_options {
     gw_tensor *h0 GW_DEFAULT(NULL);  ///< the first state; NULL: 0
-    /// N, i64, each from 1 to T: the lengths of sequences that are padded to T, in any order, as by
-    /// torch.nn.utils.rnn.pack_padded_sequence. After its length a sequence is not read, and the output is 0; the final
-    /// state of the sequence is the state after its last step. NULL: all sequences have length T.
+    /// N, i64, each from 1 to T, in any order: the lengths of the sequences, which are padded to T. The results are
+    /// those of torch.nn.utils.rnn.pack_padded_sequence. Elements of a sequence beyond its length are not read, and the
+    /// output there is 0; the final state of the sequence is the state after its last step. NULL: all sequences have
+    /// length T.
     gw_tensor *lengths GW_DEFAULT(NULL);
 } gw_rnn_call_options;
 
@@ -542,7 +543,7 @@ typedef gw_value gw_module_forward_values(gw_scope *s, gw_module *m, const gw_ar
 /// Makes a module with |forward|, a gw_module_forward or a gw_module_forward_values:
 /// `gw_module *gw_module_open(gw_scope *s, const char *name, forward, void *state)`.
 ///
-/// state: the result of gw_module_state, may be NULL; lives as long as the module.
+/// state: the pointer that gw_module_state returns, may be NULL; the caller keeps it valid as long as the module lives.
 /// Returns: a module without parts.
 #define gw_module_open(s, name, forward, state) GW_MODULE_OPEN(s, name, forward, state)
 /// Makes a module with a forward of one tensor.
@@ -640,8 +641,8 @@ GW_API gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *n
 
 // ---- Initial values -----------------------------------------------------------------------------
 // The functions of torch.nn.init: each function writes |x|, which may be a parameter, in place, and records nothing.
-// INVALID if |x| is not floating. Fan in is the number of inputs that an output depends on; fan out is the number of
-// outputs that depend on an input. The sizes of x are: out in window....
+// Each function fails with INVALID if |x| is not floating. Fan in is the number of inputs that an output depends on;
+// fan out is the number of outputs that depend on an input. The sizes of x are: out in window....
 //
 //     gw_init_kaiming_normal(s, gw_module_parameter_get(s, m, "weight"), 0, GW_FAN_OUT, GW_GAIN_RELU);
 
@@ -700,8 +701,8 @@ GW_API gw_tensor *gw_init_kaiming_uniform(gw_scope *s, gw_tensor *x, double a, g
 /// Source: He et al. 2015.
 GW_API gw_tensor *gw_init_kaiming_normal(gw_scope *s, gw_tensor *x, double a, gw_fan_mode mode,
                                          gw_nonlinearity nonlinearity);
-/// Draws a matrix with orthogonal rows, or with orthogonal columns if there are fewer columns than rows; each has
-/// length |gain|.
+/// Draws a matrix with orthogonal rows, or with orthogonal columns if there are fewer columns than rows; each of these
+/// rows or columns has length |gain|.
 ///
 /// x: M N..., a matrix of M rows.
 /// Returns: |x|.
@@ -750,9 +751,9 @@ GW_API void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state,
 GW_API GW_TYPE_OF(gw_module_load_state_dict) gw_module_load_state_dict_with;
 
 // ---- Hooks --------------------------------------------------------------------------------------
-// Each call of |m| runs its hooks in the order of registration. In a call with several values |x| is the first input
-// and |y| the first output; the call fails with INVALID if that value is no tensor. A hook may register and remove
-// hooks of |m|: a removed hook is not called again; a new hook is called from the next call of |m| on.
+// Each call of |m| runs the hooks of |m| in the order of registration. In a call with several values |x| is the first
+// input and |y| the first output; the call fails with INVALID if that value is no tensor. A hook may register and
+// remove hooks of |m|: a removed hook is not called again; a new hook is called from the next call of |m| on.
 
 /// Runs before the forward.
 /// Returns: the input that replaces |x|; NULL keeps it.
@@ -765,14 +766,14 @@ typedef gw_tensor *gw_module_forward_hook(gw_scope *s, gw_module *m, gw_tensor *
 
 /// Registers a hook that runs before the forward of |m|.
 ///
-/// context: lives as long as the module.
+/// context: passed to the hook; the caller keeps it valid as long as the module lives.
 /// Returns: the number by which the hook is removed.
 /// Source: torch.nn.Module.register_forward_pre_hook.
 GW_API int gw_module_register_forward_pre_hook(gw_scope *s, gw_module *m,
                                                gw_module_forward_pre_hook *hook, void *context);
 /// Registers a hook that runs after the forward of |m|.
 ///
-/// context: lives as long as the module.
+/// context: passed to the hook; the caller keeps it valid as long as the module lives.
 /// Returns: the number by which the hook is removed.
 /// Source: torch.nn.Module.register_forward_hook.
 GW_API int gw_module_register_forward_hook(gw_scope *s, gw_module *m, gw_module_forward_hook *hook,

@@ -9,10 +9,10 @@
 // A gw_value operand is a tensor or a number. Operands broadcast and are promoted as in PyTorch. f16 and bf16 are
 // computed in f32 and rounded once, also in gradients. A negative |dim| counts from the end. In the entries, y is the
 // result and dy its gradient; "dy b to a" means: the gradient of a is dy times b. The gradient of an operand that was
-// broadcast is summed to the shape of the operand. An operator without a line "Gradient" has none: its result needs no
-// gradient.
+// broadcast is summed to the shape of the operand. An operator without a line "Gradient" has no gradient: its result
+// needs none.
 //
-// Errors, of all of them: INVALID with the operator, the operands and the rule: "gw.matmul: 6x5 times 4x8: the 5
+// Errors, of all functions: INVALID with the operator, the operands and the rule: "gw.matmul: 6x5 times 4x8: the 5
 // columns of a must be the 4 rows of b"; NO_MEMORY.
 // Ownership: results belong to |s|. Views share the storage of their operand.
 // Threads: the same as for the scope.
@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-/// Stands for an option that is not given, if every number is a possible value.
+/// Marks an option as not given, where every other number is a possible value.
 #define GW_NOT_GIVEN INT64_MIN
 
 // ---- Views and shapes ---------------------------------------------------------------------------
@@ -94,7 +94,7 @@ GW_API gw_tensor *gw_select(gw_scope *s, gw_tensor *x, int dim, int64_t index);
 /// Gradient: the parts' gradients joined; 0 for a part without a gradient.
 GW_API gw_list *gw_split(gw_scope *s, gw_tensor *x, int64_t size, int dim);
 
-/// Splits |x| along |dim| into parts of |sizes|, at most 32.
+/// Splits |x| along |dim| into at most 32 parts, of the sizes |sizes|.
 /// Returns: a list of views.
 /// Gradient: as gw_split.
 /// Source: torch.split.
@@ -154,7 +154,7 @@ GW_API gw_tensor *gw_stack(gw_scope *s, gw_tensor *const *xs, int count, int dim
 
 /// Adds |b| to |a|.
 /// Returns: a + b.
-/// Gradient: dy to both.
+/// Gradient: dy to a, dy to b.
 GW_API gw_tensor *gw_add(gw_scope *s, gw_value a, gw_value b) GW_CALLS(gw_add_with);
 #define gw_add(s, a, b) gw_add_with((s), gw_value_of(a), gw_value_of(b))
 GW_API GW_TYPE_OF(gw_add) gw_add_with;
@@ -234,7 +234,7 @@ GW_API GW_TYPE_OF(gw_ge) gw_ge_with;
 
 /// Chooses between |a| and |b|.
 ///
-/// condition: bool; broadcasts with both.
+/// condition: bool; broadcasts with |a| and |b|.
 /// Returns: a where |condition| is true, b elsewhere.
 /// Gradient: each operand gets dy where it was chosen, 0 elsewhere.
 GW_API gw_tensor *gw_where(gw_scope *s, gw_tensor *condition, gw_value a, gw_value b)
@@ -377,7 +377,7 @@ GW_API gw_tensor *gw_floor(gw_scope *s, gw_tensor *x);
 /// Returns: the smallest integer not below x.
 /// Gradient: 0.
 GW_API gw_tensor *gw_ceil(gw_scope *s, gw_tensor *x);
-/// Rounds to the nearest integer, halves to the even one; integers stay.
+/// Rounds to the nearest integer, and a half to the nearest even integer; integers stay.
 /// Returns: the rounded numbers.
 /// Gradient: 0.
 GW_API gw_tensor *gw_round(gw_scope *s, gw_tensor *x);
@@ -436,7 +436,7 @@ typedef struct GW_BY_NAME gw_dims_options {
     bool keepdim GW_DEFAULT(false);        ///< keep the reduced dimensions with size 1
 } gw_dims_options;
 
-/// Options of reductions over one dimension or all.
+/// Options of reductions over one dimension or all dimensions.
 typedef struct GW_BY_NAME gw_dim_options {
     int64_t dim GW_DEFAULT(GW_NOT_GIVEN);  ///< not given: all
     bool keepdim GW_DEFAULT(false);        ///< keep the reduced dimension with size 1
@@ -460,7 +460,7 @@ GW_API gw_tensor *gw_mean(gw_scope *s, gw_tensor *x, gw_dims_options options GW_
 #define gw_mean(...) GW_FORM_2(gw_mean, gw_dims_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_mean) gw_mean_with;
 
-/// Computes the unbiased variance, over n - 1.
+/// Computes the unbiased variance: the sum of squares is divided by n - 1.
 ///
 /// x: floating.
 /// Returns: the variances; NaN for a single element.
@@ -558,7 +558,8 @@ GW_API GW_TYPE_OF(gw_logsumexp) gw_logsumexp_with;
 /// p: for infinity the norm is the largest absolute value, for minus infinity the smallest; for 0 it is the number of
 /// elements that are not 0.
 /// Returns: (sum of abs(x)^p)^(1/p).
-/// Gradient: dy sign(x) abs(x)^(p-1) / y^(p-1); shared by the largest elements for an infinite p; 0 for p 0.
+/// Gradient: dy sign(x) abs(x)^(p-1) / y^(p-1); for an infinite p, the elements whose absolute value is the norm share
+/// dy equally; for p = 0, the gradient is 0.
 /// Source: torch.linalg.vector_norm.
 GW_API gw_tensor *gw_norm(gw_scope *s, gw_tensor *x, double p,
                           gw_dims_options options GW_DEFAULT({})) GW_CALLS(gw_norm_with);
@@ -603,13 +604,14 @@ typedef struct GW_BY_NAME gw_loss_options {
     int64_t ignore_index
         GW_DEFAULT(-100);  ///< gw_nll, gw_cross_entropy: targets of this class are left out
     double label_smoothing GW_DEFAULT(0);  ///< gw_cross_entropy: in [0, 1]
-    gw_tensor *weight GW_DEFAULT(NULL);    ///< gw_nll, gw_cross_entropy: C, of each class; NULL: 1
-    bool log_target GW_DEFAULT(false);     ///< gw_kl_div: the targets are logarithms, too
+    /// For gw_nll and gw_cross_entropy: C, the weight of each class. NULL: each weight is 1.
+    gw_tensor *weight GW_DEFAULT(NULL);
+    bool log_target GW_DEFAULT(false);  ///< gw_kl_div: the targets are logarithms, too
     double beta GW_DEFAULT(1.0);  ///< gw_smooth_l1: where the parabola ends and the lines begin
 } gw_loss_options;
 
 /// Computes probabilities of |x| along |dim|.
-/// Returns: e^x over its sum along |dim|.
+/// Returns: e^x divided by the sum of e^x along |dim|.
 /// Gradient: y (dy - the sum of dy y along |dim|).
 GW_API gw_tensor *gw_softmax(gw_scope *s, gw_tensor *x, int dim);
 
@@ -680,8 +682,8 @@ GW_API gw_tensor *gw_l1(gw_scope *s, gw_tensor *x, gw_tensor *target,
 #define gw_l1(...) GW_FORM_3(gw_l1, gw_loss_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_l1) gw_l1_with;
 
-/// Computes the pointwise Kullback-Leibler divergence of e^x from |target|; both broadcast. The divergence of two
-/// distributions is this with GW_SUM_REDUCTION or GW_BATCH_MEAN.
+/// Computes the pointwise Kullback-Leibler divergence of e^x from |target|; x and |target| broadcast. With
+/// GW_SUM_REDUCTION or GW_BATCH_MEAN the result is the divergence of two distributions.
 /// Returns: target (ln target - x).
 /// Gradient: -dy target to x, and a gradient to |target|; both are scaled for the reduction.
 /// Source: torch.nn.functional.kl_div; Kullback, Leibler 1951.
@@ -711,8 +713,8 @@ GW_API GW_TYPE_OF(gw_dropout) gw_dropout_with;
 /// Options of gw_embedding.
 typedef struct GW_BY_NAME gw_embedding_options {
     bool sparse GW_DEFAULT(false);  ///< the gradient is sparse by rows (gw_rows)
-    int64_t
-        padding_idx GW_DEFAULT(GW_NOT_GIVEN);  ///< a row without gradient; from the end if negative
+    /// The index of a row that gets no gradient; a negative index counts from the end.
+    int64_t padding_idx GW_DEFAULT(GW_NOT_GIVEN);
 } gw_embedding_options;
 
 /// Looks up rows of a table.
@@ -720,7 +722,7 @@ typedef struct GW_BY_NAME gw_embedding_options {
 /// weight: V F.
 /// indices: any shape, each at least 0 and below V.
 /// Returns: the shape of |indices| and F.
-/// Gradient: each row of |weight| gets the sum of dy over its uses.
+/// Gradient: each row of |weight| gets the sum of dy over the uses of the row.
 /// Errors: INVALID for an index out of range.
 GW_API gw_tensor *gw_embedding(gw_scope *s, gw_tensor *weight, gw_tensor *indices,
                                gw_embedding_options options GW_DEFAULT({}))
@@ -871,8 +873,8 @@ GW_API gw_tensor *gw_adaptive_avg_pool1d(gw_scope *s, gw_tensor *x, int64_t leng
 GW_API gw_tensor *gw_adaptive_avg_pool2d(gw_scope *s, gw_tensor *x, int64_t height, int64_t width);
 
 // ---- Recurrent layers ---------------------------------------------------------------------------
-// The functions below compute one layer over a sequence, in one direction, of f32 or f64; gw_nn_lstm and its like stack
-// several layers.
+// The functions below compute one layer over a sequence of f32 or f64, in one direction; gw_nn_lstm and similar modules
+// stack several layers.
 
 /// Parameters of a recurrent layer of hidden size H, with G gates in PyTorch's order.
 typedef struct gw_recurrent_weights {
@@ -883,7 +885,8 @@ typedef struct gw_recurrent_weights {
 
 /// Options of recurrent layers.
 typedef struct GW_BY_NAME gw_recurrent_options {
-    /// N (i64), the length of each sequence; the state does not change in steps beyond the length. NULL: all have T.
+    /// N (i64), the length of each sequence; the state does not change in steps beyond the length. NULL: T for all
+    /// sequences.
     gw_tensor *lengths GW_DEFAULT(NULL);
     bool reverse GW_DEFAULT(false);      ///< from the end to the beginning
     bool relu GW_DEFAULT(false);         ///< of gw_rnn, in place of tanh
@@ -928,7 +931,7 @@ GW_API gw_tensor *gw_rnn(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_
 GW_API GW_TYPE_OF(gw_rnn) gw_rnn_with;
 
 // ---- Indexing -----------------------------------------------------------------------------------
-// Indices are i64 or i32; INVALID if one is out of range.
+// Indices are i64 or i32; a call fails with INVALID if an index is out of range.
 
 /// Picks elements along |dim| by |index|: result[i, j] = x[index[i, j], j] for dimension 0.
 ///
@@ -968,10 +971,10 @@ GW_API gw_tensor *gw_scatter_add(gw_scope *s, gw_tensor *x, int dim, gw_tensor *
 GW_API gw_tensor *gw_index_select(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index);
 
 /// Finds the elements that are not 0.
-/// Returns: N by the dimensions of x: the indices of each, in order; i64.
+/// Returns: N by the number of dimensions of x, i64: the indices of each of the N elements, in order.
 GW_API gw_tensor *gw_nonzero(gw_scope *s, gw_tensor *x);
 
-/// Elements, and where each was (i64).
+/// The results of gw_sort and gw_topk: elements, and the index at which each element was (i64).
 typedef struct gw_sorted {
     gw_tensor *values, *indices;
 } gw_sorted;
@@ -1033,11 +1036,11 @@ GW_API gw_tensor *gw_bernoulli(gw_scope *s, gw_tensor *p);
 // The functions below write into |x| and return |x|; other workers cannot call these functions by name. Every view of
 // |x| has the new values; a backward pass or a message that needs the old values keeps them.
 //
-// The result has the shape of x, so that only the other operand broadcasts. The dtype of the other operand is of the
-// kind of x or of a lower kind (from high to low: float, int, bool). With gradients on, x becomes the result of the
-// operator in the graph. A call fails with INVALID for a leaf that needs a gradient, and if a gradient would flow
-// through both x and another tensor that shares its values, for example a slice of a result. With gradients off
-// (gw_no_grad) nothing is recorded, and the graph of x stays as it was.
+// The result has the shape of x, so that only the other operand broadcasts. The dtype of the other operand must be of
+// the same kind as the dtype of x or of a lower kind (from high to low: float, int, bool). With gradients on, x becomes
+// the result of the operator in the graph. A call fails with INVALID for a leaf that needs a gradient, and if a
+// gradient would flow through both x and another tensor that shares its values, for example a slice of a result. With
+// gradients off (gw_no_grad) nothing is recorded, and the graph of x stays as it was.
 
 /// Adds |other| to |x| in place: gw_add_(s, x, other).
 /// Returns: |x|.

@@ -28,20 +28,20 @@
 // values; when all owners have done so, they replace the old values. If an owner is lost before the replacement, no
 // parameter has changed; if an owner is lost later, the error names the owners that are a step ahead. The replacement
 // does not end at the deadline of |s|: the step waits for all owners. With .concurrent each owner replaces its values
-// at once, and a step takes one call to each owner instead of two: for several trainers that update the same parameters
-// (HogWild, Recht et al. 2011).
+// at once, and a step takes one call to each owner instead of two. The option is for several trainers that update the
+// same parameters (HogWild, Recht et al. 2011).
 //
-// If a method of an object (or code in gw_local) has returned the reference to a parameter, the owner changes the
-// parameter in the turn of the object. So no method of the object reads the parameter during the change. Other code,
-// such as functions, must synchronise itself. The thread that calls gw_optimizer_step changes the parameters of this
-// worker. If other threads use these parameters through an object, enter the object with gw_local first; no worker may
-// fetch the parameters during the step.
+// If a method of an object (or code that has entered the object by gw_local) has returned the reference to a parameter,
+// the owner changes the parameter in the turn of the object. So no method of the object reads the parameter during the
+// change. Other code, such as functions, must synchronise its own access to the parameter. The thread that calls
+// gw_optimizer_step changes the parameters of this worker. If other threads use these parameters through an object,
+// enter the object with gw_local first; no worker may fetch the parameters during the step.
 //
 // The constructors, a step, clipping, state_dict and load_state_dict block until all owners have replied. The error of
 // a constructor names the worker that has refused a reference.
 //
-// Errors, of all of them: INVALID for options out of range, and for an optimizer or scheduler whose constructor failed
-// in another scope; NO_MEMORY; with parameters of other workers the errors of calls (gradwire/rpc.h).
+// Errors, of all functions: INVALID for options out of range, and for an optimizer or scheduler whose constructor
+// failed in another scope; NO_MEMORY; with parameters of other workers the errors of calls (gradwire/rpc.h).
 // Ownership: optimizers and schedulers belong to the scope that made them; an optimizer holds a count on its
 // parameters, and a scheduler holds a count on its optimizer.
 // Threads: the same as for the scope; one step at a time.
@@ -263,10 +263,10 @@ GW_API GW_TYPE_OF(gw_rprop) gw_rprop_with;
 /// Errors: WRONG_STATE if no backward pass was made in |s| and gw_set_grad was not called: "no backward pass was made
 /// in this scope, and scope "step 12" has gradients of these parameters". In a function that another worker calls,
 /// passes in the caller's scope suffice. WRONG_STATE also if the passes in |s| left no gradient of any parameter of
-/// |opt|, but a later pass in another scope left such gradients, which no step has used. The later pass is one of the
-/// same thread, or of the same call of a function. gw_clip_grad_norm, gw_scaler_step and gw_scaler_unscale have the
-/// same errors. If a step of a sharded optimizer fails on one member, it fails on all members; if a member gives NULL
-/// as |opt|, the other members wait.
+/// |opt|, but a later pass in another scope left such gradients, which no step has used. Only a later pass of the same
+/// thread, or of the same call of a function, has this effect. gw_clip_grad_norm, gw_scaler_step and gw_scaler_unscale
+/// have the same errors. If a step of a sharded optimizer fails on one member, it fails on all members; if a member
+/// gives NULL as |opt|, the other members wait.
 /// Source: torch.optim.Optimizer.step.
 GW_API void gw_optimizer_step(gw_scope *s, gw_optimizer *opt);
 
@@ -321,8 +321,8 @@ typedef struct gw_rule_option {
     double value;  ///< the default
 } gw_rule_option;
 
-/// A rule of a program. A parameter of f32 is read and written as doubles. |step| handles numbers that are not finite;
-/// |step| runs on any thread, and cannot fail.
+/// A rule of a program. A parameter of f32 is read and written as doubles. |step| must handle numbers that are not
+/// finite, runs on any thread, and cannot report a failure.
 typedef struct GW_BY_NAME gw_rule {
     const char *name;
     void (*step)(const gw_rule_step *u);
@@ -333,10 +333,10 @@ typedef struct GW_BY_NAME gw_rule {
     struct gw_rule *next;  ///< used by the library
 } gw_rule;
 
-/// Registers a rule before main: GW_RULE(name, .step = ..., ...); with a semicolon.
+/// Registers a rule before main: GW_RULE(name, .step = ..., ...); a semicolon follows.
 #define GW_RULE(id, ...) GW_RULE_FORM(id, __VA_ARGS__)
 
-/// Registers |r|, which is static, before main. GW_RULE calls it.
+/// Registers |r|, which must be static. GW_RULE calls this function before main.
 GW_API void gw_rule_register(gw_rule *r);
 
 /// Makes an optimizer with a rule that GW_RULE has registered.
@@ -355,7 +355,7 @@ GW_API gw_optimizer *gw_optimizer_open(gw_scope *s, const char *rule, gw_list *p
 //     gw_optimizer *opt = gw_adamw(root, weights, .lr = 3e-4);
 //     gw_optimizer_add_parameter_group(root, opt, biases, .weight_decay = 0);
 
-/// The value of an option that is the same as in the first parameter group.
+/// Stands for the value that an option has in the first parameter group.
 #define GW_AS_FIRST (-1.7976931348623157e308)
 
 /// Options of a parameter group, for all rules; flags are 0 or 1.
@@ -427,7 +427,7 @@ GW_API gw_map *gw_optimizer_state_dict(gw_scope *s, gw_optimizer *opt);
 GW_API void gw_optimizer_load_state_dict(gw_scope *s, gw_optimizer *opt, gw_map *state);
 
 // ---- Schedules ----------------------------------------------------------------------------------
-// Changes of the learning rate over time. The constructor of a scheduler may change the rate at once;
+// A schedule changes the learning rate over time. The constructor of a scheduler may change the rate at once;
 // gw_scheduler_step, called after the optimizer's step, changes the rate further. The factors of several schedules of
 // one optimizer are multiplied:
 //
@@ -536,7 +536,7 @@ typedef struct GW_BY_NAME gw_one_cycle_lr_options {
     double div_factor GW_DEFAULT(25);  ///< the first rate is |max_lr| / |div_factor|
     /// The last rate is the first rate / |final_div_factor|.
     double final_div_factor GW_DEFAULT(1e4);
-    /// After it has risen, the rate falls as fast as it rose, and then falls to almost 0.
+    /// After the rate has risen, it falls as fast as it rose, and then falls to almost 0.
     bool three_phase GW_DEFAULT(false);
 } gw_one_cycle_lr_options;
 
@@ -561,7 +561,7 @@ typedef struct GW_BY_NAME gw_reduce_lr_on_plateau_options {
     double threshold GW_DEFAULT(1e-4);  ///< a smaller change of the metric is no improvement
     bool absolute
         GW_DEFAULT(false);  ///< |threshold| is a difference; false: a fraction of the best metric
-    /// Calls of gw_plateau_step that are not counted after a change of the rate.
+    /// The number of calls of gw_plateau_step after a change of the rate that are not counted.
     int64_t cooldown GW_DEFAULT(0);
     double min_lr GW_DEFAULT(0);
     double eps GW_DEFAULT(1e-8);  ///< smaller changes of the rate are not made

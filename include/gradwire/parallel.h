@@ -7,12 +7,12 @@
 //     gw_averager average = { .levels = { { .period = 4 } } };         // local SGD: every fourth step
 //     gw_averager_step(s, &average, gw_parameters(s, model));
 //
-// All members of a group call these functions in the same order, like collectives. A call that is refused on one
+// All members of a group must call these functions in the same order, like collectives. A call that is refused on one
 // member, or is made on one member in a scope that has failed, fails on all members. The exception: if the optimizer,
 // averager or group that a member gives is NULL or could not be opened, the group of this member is unknown, and the
 // other members wait until their deadline.
 //
-// Errors, of all of them: INVALID for arguments; the errors of collectives (gradwire/collective.h).
+// Errors, of all functions: INVALID for arguments; the errors of collectives (gradwire/collective.h).
 // Ownership: a sharded optimizer holds a count on its group.
 // Threads: the same as for collectives.
 #ifndef GRADWIRE_PARALLEL_H
@@ -43,18 +43,19 @@ typedef struct GW_BY_NAME gw_shard_options {
     /// While the backward pass continues, a member computes the new values of its parameters as soon as a bucket with
     /// their gradients arrives; the step sends the new values. If a gradient, a rate or a weight changes between pass
     /// and step (by clipping or unscaling, for example), the step computes the new values again: results are equal.
-    /// Only for models that gw_ddp_open has opened. The option is set before the first pass of these models; parameter
-    /// groups are added while no pass is under way.
+    /// Only for models that gw_ddp_open has opened. The option must be set before the first pass of these models;
+    /// parameter groups must be added while no pass is under way.
     bool overlap GW_DEFAULT(false);
     /// GW_SHARDED is ZeRO-2: after a backward pass only the member to which a parameter is assigned has the mean of its
-    /// gradient. On all other members the gradient is NOT_FOUND, also that of earlier passes in the scope. Buckets are
-    /// sent by reduce_scatter; gradients that are sparse by rows are sent to the assigned member. gw_clip_grad_norm
-    /// then is a collective, with the norm over all members. The parameters must be those of models that gw_ddp_open
-    /// has opened for the same members, without the hooks of PowerSGD and local SGD, else the call fails with INVALID.
-    /// After the first pass of these models, the call fails with WRONG_STATE. The gradients of synchronised passes in
-    /// one scope are added; after such a pass, passes in that scope that are not synchronised fail with WRONG_STATE.
-    /// With .flat, gw_grad is NOT_FOUND even for a parameter of which this member has a range: gw_grads_get returns the
-    /// gradient of the range, as that of a view. The last bits of the norm may differ from the norm without sharding.
+    /// gradient. On all other members gw_grad fails with NOT_FOUND for this parameter, even if earlier passes in the
+    /// scope left a gradient. Buckets are sent by reduce_scatter; gradients that are sparse by rows are sent to the
+    /// assigned member. gw_clip_grad_norm then is a collective, with the norm over all members. The parameters must be
+    /// those of models that gw_ddp_open has opened for the same members, without the hooks of PowerSGD and local SGD,
+    /// else the call fails with INVALID. After the first pass of these models, the call fails with WRONG_STATE. The
+    /// gradients of synchronised passes in one scope are added; after such a pass, passes in that scope that are not
+    /// synchronised fail with WRONG_STATE. With .flat, gw_grad fails with NOT_FOUND even for a parameter of which this
+    /// member has a range; gw_grads_get returns the gradient of the range, as the gradient of a view. The last bits of
+    /// the norm may differ from those of the norm without sharding.
     gw_shard_gradients gradients GW_DEFAULT(GW_WHOLE);
 } gw_shard_options;
 
@@ -67,13 +68,13 @@ typedef struct GW_BY_NAME gw_shard_options {
 ///     gw_optimizer *opt = gw_adam(root, gw_parameters(root, model));
 ///     gw_optimizer_shard(root, opt, .gradients = GW_SHARDED);          // ZeRO-2
 ///
-/// All members call gw_optimizer_step together, with the same gradients, such as those of gw_ddp_open; the resulting
-/// weights equal, bit for bit, those of |opt| without sharding. A step that fails on one member fails on all, and
-/// changes nothing. If a member is lost while new values are sent, the step succeeds on members that have received all
-/// new values, and their next step fails. On the other members the step fails with DISCONNECTED and changes nothing.
-/// gw_optimizer_reform continues from this state. gw_optimizer_state_dict, gw_scaler_unscale and gw_scaler_step become
-/// collectives. gw_optimizer_state_dict returns the whole state, which can be loaded into an optimizer that is not
-/// sharded, or is sharded in another way.
+/// All members must call gw_optimizer_step together, with the same gradients, such as those of gw_ddp_open; the
+/// resulting weights equal, bit for bit, those of |opt| without sharding. A step that fails on one member fails on all,
+/// and changes nothing. If a member is lost while new values are sent, the step succeeds on members that have received
+/// all new values, and their next step fails. On the other members the step fails with DISCONNECTED and changes
+/// nothing. gw_optimizer_reform continues from this state. gw_optimizer_state_dict, gw_scaler_unscale and
+/// gw_scaler_step become collectives. gw_optimizer_state_dict returns the whole state, which can be loaded into an
+/// optimizer that is not sharded, or is sharded in another way.
 /// Errors: INVALID if |opt| has parameters of other workers; WRONG_STATE if |opt| has made a step, or is sharded
 /// already; MISMATCH if the members' parameters or options differ.
 /// Source: torch.distributed.optim.ZeroRedundancyOptimizer; ZeRO-1: Rajbhandari et al. 2020.
@@ -104,8 +105,8 @@ typedef struct gw_optimizer_reformed {
 } gw_optimizer_reformed;
 
 /// Continues in |group|, which is the next generation of the group in which |opt| was sharded, or any other group. All
-/// members of |group| call it; a joining member passes an optimizer that it has sharded with the same options in a
-/// group of itself alone. gw_ddp_reform calls gw_optimizer_reform for its optimizer.
+/// members of |group| must call gw_optimizer_reform; a joining member passes an optimizer that it has sharded with the
+/// same options in a group whose only member is itself. gw_ddp_reform calls gw_optimizer_reform for its optimizer.
 ///
 ///     gw_group *g = gw_group_world(root);
 ///     gw_ddp *ddp = gw_ddp_open(root, model, .group = g);
@@ -159,28 +160,28 @@ GW_API int64_t gw_optimizer_state_bytes(const gw_optimizer *opt);
 ///     gw_backward(s, gw_cross_entropy(s, gw_module_call(s, fast, images), labels));
 ///
 /// The new module is faster than |module| if a slice takes long to compute and the CPU has that many cores. The forward
-/// of |module| runs on several threads at once. A forward of the program gets modules that have buffers by
+/// of |module| runs on several threads at once. A forward of the program must get modules that have buffers by
 /// gw_module_child, which gives each slice its own buffers.
 ///
 /// threads: 1 to 256.
 /// Returns: the module.
 /// Errors: WRONG_STATE in a scope without an agent; WOULD_BLOCK in inline functions. A call of the module fails with
-/// the error of the slice that failed, and the number of the slice.
+/// the error of the slice that failed; the error names the number of the slice.
 /// Source: torch.nn.DataParallel.
 GW_API gw_module *gw_data_parallel(gw_scope *s, gw_module *module, int threads);
 
 // ---- Batch norm over all members ----------------------------------------------------------------
 
 /// Changes each batch norm in |model|: in training the batch norm uses mean and variance over the batches of all
-/// members of |group|. Batches may differ in size between members, and may be empty on some members. All members call
-/// the model and its backward the same number of times. Each member keeps its own gradients of weight and bias, as
-/// gw_ddp_open expects. The collectives of these batch norms run in a separate group.
+/// members of |group|. Batches may differ in size between members, and may be empty on some members. All members must
+/// run the model, and its backward pass, the same number of times. Each member keeps its own gradients of weight and
+/// bias, as gw_ddp_open expects. The collectives of these batch norms run in a separate group.
 ///
 /// group: NULL: all workers of the job.
-/// Blocks: until all members have called it.
+/// Blocks: until all members have called gw_sync_batch_norm_convert.
 /// Errors: MISMATCH if the members' models have different numbers of batch norms. A forward pass is INVALID if all
 /// members together have only one value of a feature. A forward pass fails on all members if it fails on one member, or
-/// if one member calls it in a scope that has failed.
+/// if one member runs it in a scope that has failed.
 /// Source: torch.nn.SyncBatchNorm.convert_sync_batchnorm, in place.
 GW_API void gw_sync_batch_norm_convert(gw_scope *s, gw_module *model, gw_group *group);
 
@@ -201,17 +202,18 @@ typedef struct gw_averager_level {
     gw_group *group;  ///< NULL: all workers of the job
 } gw_averager_level;
 
-/// When weights are averaged, and in which group: at each step from |warmup| on (steps count from 0) whose number is a
-/// multiple of a period, in the group of the level with the largest such period. One level is PyTorch's
-/// PeriodicModelAverager (local SGD, Lin et al. 2018), several are HierarchicalModelAverager.
+/// States when weights are averaged, and in which group. Steps are counted from 0. From step |warmup| on, weights are
+/// averaged at each step whose number is a multiple of a period; the group is that of the level with the largest such
+/// period. One level is PyTorch's PeriodicModelAverager (local SGD, Lin et al. 2018), several are
+/// HierarchicalModelAverager.
 typedef struct gw_averager {
     gw_averager_level levels[GW_AVERAGER_LEVELS_MAX];
-    int64_t warmup;  ///< steps
+    int64_t warmup;  ///< the first step at which weights may be averaged
     int64_t step;    ///< counted by gw_averager_step; to be saved with a checkpoint
 } gw_averager;
 
-/// Averages |params| if |averager| is due, after each step of the optimizer. A step in a scope that has failed is
-/// counted; if an average is due in that step, the other members get the error.
+/// Averages |params| if an average is due. The program calls gw_averager_step after each step of the optimizer. A step
+/// in a scope that has failed is counted; if an average is due in that step, the other members get the error.
 ///
 /// Returns: whether it has averaged.
 /// Errors: INVALID on all members if an average is due and one member has an empty list; INVALID if |averager| is NULL
@@ -222,7 +224,8 @@ GW_API bool gw_averager_step(gw_scope *s, gw_averager *averager, gw_list *params
 /// count of |averager| as "averager.step"; loading a map without it sets the count to 0. A step in a scope that has
 /// failed is counted; if an average is due in that step, the other members get the error.
 ///
-/// averager: lives as long as |opt|; for each level without a group, the function opens a group in |s|.
+/// averager: the caller keeps it valid as long as |opt| lives; for each level without a group, the function opens a
+/// group in |s|.
 /// Errors: INVALID for parameters of other workers, or an averager without periods; WRONG_STATE if |opt| has an
 /// averager already.
 /// Source: torch.distributed.optim.PostLocalSGDOptimizer.

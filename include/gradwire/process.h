@@ -49,7 +49,7 @@ typedef struct gw_process gw_process;
 /// the new process is line buffered, as under a launcher: no line is lost when the process is killed.
 ///
 /// worker: the name under which the new process joins.
-/// arguments: end with NULL; without argv[0].
+/// arguments: a list that ends with NULL, without argv[0].
 /// Returns: the process.
 /// Errors: INVALID for a malformed name; WRONG_STATE without a job; SYSTEM if the system has no process or thread left.
 GW_API gw_process *gw_process_start(gw_scope *s, const char *worker, const char *const *arguments);

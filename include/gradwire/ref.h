@@ -42,8 +42,8 @@ extern "C" {
 /// Blocks: until the value exists and has arrived, at most until the deadline of the scope (60 s by default).
 /// Returns: the tensor.
 /// Gradient: flows to the owner's tensor, across workers (gradwire/dist.h).
-/// Errors: the error that making the value had; REF_LOST if the owner is gone, DISCONNECTED if the owner is lost during
-/// the call; TIMEOUT; INVALID for an object or a value that is no tensor; WRONG_STATE after shutdown.
+/// Errors: the error with which making the value failed; REF_LOST if the owner is gone, DISCONNECTED if the owner is
+/// lost during the call; TIMEOUT; INVALID for an object or a value that is no tensor; WRONG_STATE after shutdown.
 /// Source: torch.distributed.rpc.RRef.to_here.
 GW_API gw_tensor *gw_to_here(gw_scope *s, gw_rref *ref);
 
@@ -62,8 +62,8 @@ GW_API gw_future *gw_to_here_async(gw_scope *s, gw_rref *ref);
 /// calls of operators ("gw.add") a reference is passed as its value even without gw_by_value.
 ///
 /// Returns: a future; the value is copied to this worker only if a thread of this worker waits for the future.
-/// Errors: the call fails without running, with the error that making the value had; REF_LOST if the owner is gone;
-/// INVALID for an object.
+/// Errors: the call fails without running, with the error with which making the value failed; REF_LOST if the owner is
+/// gone; INVALID for an object.
 GW_API gw_future *gw_by_value(gw_scope *s, gw_rref *ref);
 
 /// Makes a reference to a value of this worker: `gw_rref *gw_rref_open(gw_scope *s, gw_value x)`. No message is sent
@@ -76,19 +76,20 @@ GW_API gw_future *gw_by_value(gw_scope *s, gw_rref *ref);
 GW_API gw_rref *gw_rref_open_with(gw_scope *s, gw_value v, const char *origin);
 
 /// Enters the object that |ref| names, on the owner: `type *gw_local(gw_scope *s, gw_rref *ref, type)`. No method of
-/// the object runs until |s| closes, except while a call or wait in |s|, or in a scope inside |s|, blocks.
+/// the object runs until |s| closes, except while a call or wait blocks in |s| or in a scope inside |s|.
 ///
 /// type: the class of the object.
 /// Returns: the struct of the object; NULL if the call fails.
 /// Errors: INVALID on a worker that is not the owner, for an object of another class, or if |s| outlives the call in
-/// which it is used; TIMEOUT if methods of the object ran until the deadline.
+/// which |s| is used; TIMEOUT if methods of the object ran until the deadline.
 #define gw_local(s, ref, type) ((type *)gw_local_with((s), (ref), #type))
 GW_API void *gw_local_with(gw_scope *s, gw_rref *ref, const char *class_name);
 
 /// Reads the value that |ref| names, on the owner, without a copy. Blocks until the value exists.
 ///
 /// Returns: the value.
-/// Errors: INVALID on a worker that is not the owner, naming both workers; the error that making the value had.
+/// Errors: INVALID on a worker that is not the owner, naming both workers; the error with which making the value
+/// failed.
 /// Source: torch.distributed.rpc.RRef.local_value.
 GW_API gw_value gw_rref_local_value(gw_scope *s, gw_rref *ref);
 
@@ -98,8 +99,8 @@ GW_API gw_value gw_rref_local_value(gw_scope *s, gw_rref *ref);
 //     gw_rref_set_name(root, gw_remote(root, gw_rpc_self(root), "counter", 0), "hits");      // on "ps"
 //     gw_rpc_sync(s, gw_named(s, "ps", "hits"), "add", 1);                                     // elsewhere
 
-/// Gives the value of |ref| a name; only the owner can call this. The owner keeps a named value until the owner leaves
-/// the job.
+/// Gives the value of |ref| a name; only the owner can call gw_rref_set_name. The owner keeps a named value until the
+/// owner leaves the job.
 ///
 /// name: 1 to 127 bytes.
 /// Errors: DUPLICATE if the name is taken; INVALID for a malformed name, and for a value of another worker: to name
@@ -144,8 +145,9 @@ typedef struct gw_reference_info {
     /// Identifies the value in the whole job; 0: the reference was never sent.
     uint64_t id;
     gw_worker owner, holder;  ///< texts live as long as the agent
-    const char
-        *what;  ///< "tensor", "list", a class; "being made", "error"; "" if only the owner knows it
+    /// What the reference names: "tensor", "list", the name of a class, "being made" or "error"; "" if only the owner
+    /// knows this.
+    const char *what;
     /// The source line of the call that made the reference, "train.c:12"; "" if unknown.
     const char *origin;
     int64_t age_ms;     ///< milliseconds since this worker got the reference

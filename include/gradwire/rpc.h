@@ -35,9 +35,9 @@
 // function, gw_rpc_sync and the functions that wait fail with WOULD_BLOCK.
 //
 // Ownership: futures and references belong to the scope that made the call. Arguments are borrowed until the call
-// returns. The program may write to them afterwards: the callee gets the old values. The same holds for results: the
-// caller gets the old values of a result, for example of the parameters of a module, that is written after the body has
-// returned.
+// returns. The program may write to them afterwards: the callee gets the old values. The same holds for results: if a
+// result, for example the parameters of a module, is written after the body has returned, the caller gets the old
+// values.
 // Threads: the same as for the scope; any number of threads, each with its own scope, may use one agent. A thread that
 // draws random numbers calls gw_seed on its scope, which gives the scope its own generator.
 #ifndef GRADWIRE_RPC_H
@@ -55,7 +55,7 @@ extern "C" {
 /// one worker creates it, and other workers join and leave it while it runs (gradwire/membership.h). Workers of an
 /// elastic job get the ranks 0, 1, 2, ... in the order in which they join; no rank is used again.
 typedef enum gw_job_kind {
-    /// A job of fixed world size; if none is given, the variable GW_JOB ("create", "join") decides.
+    /// The default: a job of fixed world size, unless the variable GW_JOB ("create" or "join") selects an elastic job.
     GW_JOB_NONE = 0,
     GW_JOB_CREATE,  ///< creates an elastic job; other workers join it by .init_method
     GW_JOB_JOIN,    ///< joins an elastic job when the job exists
@@ -74,13 +74,13 @@ typedef struct GW_BY_NAME gw_rpc_options {
     /// The rank of this worker, set together with .world_size. -1: from .init_method, or from the environment: RANK and
     /// WORLD_SIZE, or the variables of the launchers of MPI, Slurm and Kubernetes (docs/LAUNCHERS.md).
     int rank GW_DEFAULT(-1);
-    int world_size GW_DEFAULT(-1);  ///< the number of workers of the job. -1: as .rank
+    int world_size GW_DEFAULT(-1);  ///< workers of the job. -1: from the same sources as .rank
     /// The rendezvous address. NULL: "env://" (MASTER_ADDR, MASTER_PORT, or the launcher's address; a world of one
     /// worker needs neither). Or "tcp://host:port" of rank 0; an elastic job may have several addresses,
     /// "tcp://host:port,host:port". Or "file:///path" of a file that does not exist yet. Or
     /// "redis://host:port/database" of a Redis server, where GW_JOB_ID distinguishes jobs and GW_REDIS_PASSWORD_FILE
-    /// names the file with the password. "?rank=0&world_size=2" may follow. If the host is not a loopback address, this
-    /// worker listens at addresses that other machines can reach.
+    /// names the file with the password. "?rank=0&world_size=2" may follow the address. If the host is not a loopback
+    /// address, this worker listens at addresses that other machines can reach.
     const char *init_method GW_DEFAULT(NULL);
     /// The addresses at which this worker listens: "10.0.0.7" or "10.0.0.7:29501,[fd00::7]". NULL: GW_ADDRESS in the
     /// environment; without GW_ADDRESS the library chooses.
@@ -99,7 +99,7 @@ typedef struct GW_BY_NAME gw_rpc_options {
     /// (gradwire key --ca): then no other member can use the name of this worker.
     const char *key GW_DEFAULT(NULL);
     /// Allows connections to other hosts without a key: machines in the network can then read and change the data.
-    /// GW_INSECURE=1 has the same effect. All workers set the option.
+    /// GW_INSECURE=1 has the same effect. The option must be set on all workers.
     bool insecure GW_DEFAULT(false);
 } gw_rpc_options;
 
@@ -109,7 +109,7 @@ typedef struct GW_BY_NAME gw_rpc_options {
 /// Blocks: until all workers have joined; when joining an elastic job, until the coordinator has admitted this worker.
 /// An elastic job can be joined as long as it has a member. If the coordinator of the job ends, another member on the
 /// same host listens at its address. If .init_method has several addresses, "tcp://10.0.0.1:29500,10.0.0.2:29500", in
-/// the same order on all workers, the other member may also be on one of these hosts.
+/// the same order on all workers, the member that listens next may also be on another of these hosts.
 /// Errors: INVALID for options; DUPLICATE if the name or rank is taken; MISMATCH if workers differ in world size or
 /// protocol version; ADDRESS_IN_USE; TIMEOUT, naming the workers that have not joined; WRONG_STATE if the job has
 /// ended; DISCONNECTED if the coordinator is gone; UNSUPPORTED for addresses beyond this host without a key; CANCELLED
@@ -148,10 +148,10 @@ typedef struct GW_BY_NAME gw_rpc_shutdown_options {
 /// gw_rpc_shutdown blocks for 10 s and no call was served, the log names the workers that have not called it.
 /// gw_rpc_shutdown also runs if |root| has failed. If |root| is closed without this call, the worker leaves at once,
 /// and the other workers regard it as lost.
-/// Errors: TIMEOUT, naming the workers that have not called gw_rpc_shutdown before .timeout_ms (this worker then leaves
-/// as by gw_rpc_leave), or the functions that still run after 30 s. FENCED if the other workers continue without this
-/// worker. If |root| has failed, other workers that wait for this worker get DISCONNECTED at once, or the error of
-/// |root|: "worker0 has failed: train.csv: no such file".
+/// Errors: TIMEOUT if workers have not called gw_rpc_shutdown within .timeout_ms, naming these workers (this worker
+/// then leaves as by gw_rpc_leave). TIMEOUT also if functions still run after 30 s, naming these functions. FENCED if
+/// the other workers continue without this worker. If |root| has failed, other workers that wait for this worker get
+/// DISCONNECTED at once, or the error of |root|: "worker0 has failed: train.csv: no such file".
 /// Source: torch.distributed.rpc.shutdown.
 GW_API void gw_rpc_shutdown(gw_scope *root, gw_rpc_shutdown_options options GW_DEFAULT({}))
     GW_CALLS(gw_rpc_shutdown_with);
@@ -186,7 +186,7 @@ GW_API int gw_rpc_world_size(gw_scope *s);
 
 /// Options of a call.
 typedef struct GW_BY_NAME gw_call_options {
-    /// Milliseconds; GW_NO_TIMEOUT: only the scope's deadline.
+    /// The timeout of this call in milliseconds. GW_NO_TIMEOUT: only the scope's deadline ends the call.
     int64_t timeout_ms GW_DEFAULT(GW_AGENT_TIMEOUT);
     /// The source line of the call, "src/train.c:12", which gw_references and GW_TRACE_ERRORS show; the short forms of
     /// C set it. The string lives as long as the result.
@@ -346,8 +346,8 @@ GW_API int gw_wait_any(gw_scope *s, gw_future *const *fs, int count);
 GW_API void gw_cancel(gw_scope *s, gw_future *f);
 
 /// Returns, in a function that another worker called, whether the result is not needed: whether the call was cancelled,
-/// its deadline has passed, or its caller is lost. Long computations call gw_cancelled from time to time. Elsewhere:
-/// whether the deadline of |s| has passed.
+/// its deadline has passed, or its caller is lost. Long computations should call gw_cancelled from time to time.
+/// In other code, gw_cancelled returns whether the deadline of |s| has passed.
 GW_API bool gw_cancelled(gw_scope *s);
 
 /// Chains |body| to |f|: |body| runs when |f| has its value, and does not run if |f| fails.
@@ -403,21 +403,22 @@ GW_API GW_TYPE_OF(gw_future_set) gw_future_set_with;
 
 /// Resolves |f| with an error.
 ///
-/// format: the text of the error, as of printf.
+/// format: a format of printf for the text of the error.
 /// Errors: WRONG_STATE if |f| has resolved.
 /// Source: torch.futures.Future.set_exception.
 GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const char *format, ...)
     GW_PRINTF(4, 5);
 
 // ---- RPC collectives ----------------------------------------------------------------------------
-// Each of |workers| calls an RPC collective with the same list of workers, in any order, itself included. A worker
-// enters the RPC collectives of the same workers one after the other. If a worker is lost, cancels, enters another kind
-// of RPC collective, or does not arrive before the deadline of another worker, the calls of all |workers| fail with the
-// name of that worker, including calls that are made later. The next RPC collective of these workers works again. After
-// a deadline, a call takes at most a second more to learn which workers are missing. After a worker has called
-// gw_rpc_shutdown or gw_rpc_leave, it can enter RPC collectives only in functions that other workers call (else
-// WRONG_STATE). When no such call can arrive any more, the waits of the other workers for this worker fail with
-// DISCONNECTED. The collectives of gradwire/collective.h are faster, and there are more of them.
+// Each of |workers| calls an RPC collective with a list of the same workers, itself included; the order of the list
+// does not matter. A worker enters the RPC collectives of the same workers one after the other. If a worker is lost,
+// cancels, enters another kind of RPC collective, or does not arrive before the deadline of another worker, the calls
+// of all |workers| fail with the name of that worker, including the calls for this RPC collective that are made later.
+// The next RPC collective of these workers works again. After a deadline, a call takes at most a second more to learn
+// which workers are missing. After a worker has called gw_rpc_shutdown or gw_rpc_leave, it can enter RPC collectives
+// only in functions that other workers call (else WRONG_STATE). When no such call can arrive any more, the waits of the
+// other workers for this worker fail with DISCONNECTED. The collectives of gradwire/collective.h are faster, and there
+// are more of them.
 
 /// Gathers |v| of all |workers|.
 ///
@@ -429,7 +430,7 @@ GW_API gw_list *gw_rpc_all_gather(gw_scope *s, const gw_worker *workers, int cou
     gw_rpc_all_gather_with((s), (workers), (count), gw_value_of(v))
 GW_API GW_TYPE_OF(gw_rpc_all_gather) gw_rpc_all_gather_with;
 
-/// Blocks until all |workers| have called it.
+/// Blocks until all |workers| have called gw_rpc_barrier.
 ///
 /// Errors: those of RPC collectives (see "RPC collectives"); INVALID if this worker is not among |workers|.
 GW_API void gw_rpc_barrier(gw_scope *s, const gw_worker *workers, int count);

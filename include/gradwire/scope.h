@@ -107,7 +107,7 @@ GW_API uint64_t gw_scope_id(const gw_scope *s);
 /// gw_nn_sequential evaluates its modules from left to right. For other calls with several arguments that draw, gcc
 /// (with -Wall) and clang warn: "gw_draws_in_unspecified_order". The compilers recognise functions that make random
 /// tensors and layers, but no other functions that draw, such as gw_module_call with a dropout; the checked mode
-/// (gradwire/log.h) detects neither kind.
+/// (gradwire/log.h) detects no call in which several arguments draw.
 /// Errors: none.
 /// Source: Philox 4x32-10, Salmon et al. 2011.
 GW_API void gw_seed(gw_scope *s, uint64_t seed);

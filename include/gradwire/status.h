@@ -58,9 +58,9 @@ typedef enum gw_status {
     GW_STATUS_COUNT
 } gw_status;
 
-/// What is certain about the effect of the call that failed, which this worker made. If an argument of the call (a
-/// future, or a reference whose value is still being made) failed, the call was not delivered; this holds even if the
-/// error names a function (|function|) that has run.
+/// What is certain about the effect of a failed call that this worker made. If an argument of the call (a future, or a
+/// reference whose value is still being made) failed, the call was not delivered; this holds even if the error names a
+/// function (|function|) that has run.
 typedef enum gw_outcome {
     GW_OUTCOME_NONE = 0,  ///< the error is not that of a call
     GW_NOT_DELIVERED,     ///< the function did not run: safe to repeat
@@ -99,22 +99,25 @@ typedef struct gw_lost_worker {
     char name[GW_NAME_MAX + 1];  ///< the worker's name
 } gw_lost_worker;
 
-/// The repeated calls of a recursive function at the beginning of an error text; the library shortens such texts.
+/// Describes a run of calls of one recursive function at the beginning of an error text. The library replaces the
+/// middle of a long run by "... (N more): ".
 typedef struct gw_trace {
-    uint64_t function;     ///< a hash of the function's name
-    uint32_t calls;        ///< the number of repeated calls; 0: none
-    uint16_t first, last;  ///< offsets of the second and the last call in the text, in bytes
+    uint64_t function;  ///< a hash of the function's name
+    uint32_t calls;     ///< the number of calls in the run; 0: no run
+    /// The offsets, in bytes, of the second and the last call of the run in the text.
+    uint16_t first, last;
 } gw_trace;
 
 /// An error. Programs decide by status, outcome and aborts; |text| is for people.
 typedef struct gw_error {
     gw_status status;
     gw_outcome outcome;
-    char worker[GW_NAME_MAX + 1];    ///< where the error was made, "" if on this worker
+    /// The worker on which the error was made; "" if that is this worker.
+    char worker[GW_NAME_MAX + 1];
     char function[GW_NAME_MAX + 1];  ///< the called function, "" if none
     char text[GW_ERROR_TEXT_MAX];    ///< with its error trace, "ps: gw.matmul: 6x5 times 4x8"
-    /// The ended collectives that this error reports, the last collective first; the end of one collective may have
-    /// ended another. An error of gw_fail reports none.
+    /// The ended collectives that this error reports, the last collective first: the end of one collective may have
+    /// ended another collective. An error of gw_fail reports none.
     gw_abort aborts[GW_ERROR_ABORTS_MAX];
     gw_lost_worker
         lost;         ///< the worker that is gone, for DISCONNECTED, REF_LOST and FENCED, if known

@@ -8,12 +8,12 @@
 //     gw_tensor *y = gw_from(s, row, 4);            // copies an array of C
 //     gw_print(s, gw_add(s, x, y));
 //
-// Macros take a |shape| as numbers, gw_zeros(s, GW_F32, 2, 3); the functions behind them, such as gw_zeros_with, take
-// GW_SHAPE(2, 3).
+// Macros take a |shape| as numbers, gw_zeros(s, GW_F32, 2, 3); the functions that these macros call, such as
+// gw_zeros_with, take GW_SHAPE(2, 3).
 //
-// Errors, of all of them: INVALID for a dtype, size or argument out of range; NO_MEMORY.
+// Errors, of all functions: INVALID for a dtype, size or argument out of range; NO_MEMORY.
 // Ownership: a tensor belongs to the scope that made it; gw_keep gives another scope a count on it.
-// Threads: the same as for its scope. Two tensors that share a storage are used by one thread at a time.
+// Threads: the same as for its scope. Only one thread at a time may use tensors that share a storage.
 #ifndef GRADWIRE_TENSOR_H
 #define GRADWIRE_TENSOR_H
 
@@ -119,14 +119,14 @@ GW_API GW_TYPE_OF(gw_full) gw_full_with;
 
 /// Copies an array of C: `gw_tensor *gw_from(gw_scope *s, const T *data, sizes...)`.
 ///
-/// data: of float, double, int64_t, int32_t, int16_t, int8_t, uint8_t or bool, which decides the dtype. A variable, or
-/// in C a literal: gw_from(s, (float[]){ 1, 2 }, 2). If |data| begins with a parenthesis, the type inside the
-/// parentheses decides the dtype.
+/// data: an array of float, double, int64_t, int32_t, int16_t, int8_t, uint8_t or bool; its type decides the dtype. The
+/// array is a variable, or in C also a literal: gw_from(s, (float[]){ 1, 2 }, 2). If |data| begins with a parenthesis,
+/// the type inside the parentheses decides the dtype.
 /// sizes: their product is the number of elements that are read.
 /// Returns: a contiguous tensor.
 /// Source: torch.tensor.
 #define gw_from(...) GW_FROM(__VA_ARGS__)
-/// Copies an array of C of |dtype|.
+/// Copies an array of C whose elements have the type |dtype|.
 ///
 /// Returns: a contiguous tensor of |shape|.
 GW_API gw_tensor *gw_from_with(gw_scope *s, gw_dtype dtype, const void *data, gw_shape shape);
@@ -213,14 +213,14 @@ GW_API gw_layout gw_layout_of(const gw_tensor *x);
 GW_API int gw_dims(const gw_tensor *x);
 /// Returns the size of dimension |dim|; a negative |dim| counts from the end. 0 when out of range.
 GW_API int64_t gw_size(const gw_tensor *x, int dim);
-/// Returns the stride of dimension |dim| in elements; 0 when out of range or sparse by rows.
+/// Returns the stride of dimension |dim| in elements; 0 when |dim| is out of range or |x| is sparse by rows.
 GW_API int64_t gw_stride(const gw_tensor *x, int dim);
 /// Returns the number of elements of |x|.
 GW_API int64_t gw_numel(const gw_tensor *x);
 /// Returns whether the elements of |x| are stored in order without gaps.
 GW_API bool gw_is_contiguous(const gw_tensor *x);
 
-/// Returns the address of the first element, for reading; gw_stride returns the distances of the others. Valid until
+/// Returns the address of the first element, for reading; gw_stride returns the distances between elements. Valid until
 /// the tensor is written or released. NULL if |x| is sparse by rows, or on a device whose memory the CPU cannot read.
 GW_API const void *gw_data(const gw_tensor *x);
 
@@ -252,7 +252,8 @@ GW_API const char *gw_to_text(gw_scope *s, const gw_tensor *x);
 GW_API void gw_print(gw_scope *s, const gw_tensor *x);
 
 // ---- Sparse by rows -----------------------------------------------------------------------------
-// A tensor that stores only some rows; the others are 0. The gradient of an embedding can be such a tensor.
+// A tensor that is sparse by rows stores only some rows; the other rows are 0. The gradient of an embedding can be such
+// a tensor.
 //
 //     gw_tensor *g = gw_rows(s, gw_from(s, ((int64_t[]){ 2, 0, 2 }), 3), values, 5);      // values: 3 F, g: 5 F
 //     gw_tensor *once = gw_coalesce(s, g);              // rows 0 and 2, the latter the sum of two

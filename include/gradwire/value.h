@@ -10,11 +10,11 @@
 // In the short form of a function, a gw_value parameter takes any C value, and a gw_values parameter takes several C
 // values.
 //
-// Errors, of all of them: INVALID for a value of another kind, naming both kinds, and for an index out of range;
+// Errors, of all functions: INVALID for a value of another kind, naming both kinds, and for an index out of range;
 // NO_MEMORY.
 // Ownership: a value is small and copied freely; the object that a value points to belongs to the scope that made the
 // object.
-// Threads: the same as for the scope that made it.
+// Threads: the same as for the scope that made the value.
 #ifndef GRADWIRE_VALUE_H
 #define GRADWIRE_VALUE_H
 
@@ -69,7 +69,7 @@ typedef struct gw_value {
         bool boolean;
         int64_t integer;
         double real;
-        const char *string;  ///< |size| bytes and a NUL behind them
+        const char *string;  ///< |size| bytes, followed by a NUL
         const void *bytes;   ///< |size| bytes
         gw_tensor *tensor;
         gw_list *list;
@@ -128,7 +128,7 @@ GW_API gw_value gw_value_of_int(int64_t x);
 GW_API gw_value gw_value_of_float(double x);
 /// Returns a string, which borrows |x|; none for NULL.
 GW_API gw_value gw_value_of_string(const char *x);
-/// Returns bytes, which borrow |bytes|; none for NULL with a size.
+/// Returns bytes, which borrow |bytes|; none if |bytes| is NULL and |size| is above 0.
 GW_API gw_value gw_value_of_bytes(const void *bytes, size_t size);
 /// Returns a tensor; none for NULL.
 GW_API gw_value gw_value_of_tensor(const gw_tensor *x);
@@ -147,7 +147,7 @@ GW_API gw_value gw_value_of_error(const gw_error *x);
 
 // ---- Back to C ----------------------------------------------------------------------------------
 // On failure these functions return 0, "" or poison. An int is accepted where a float is expected, and 0 or 1 where a
-// bool is: false and true of C are ints.
+// bool is expected: false and true of C are ints.
 
 /// Returns the bool |v|.
 GW_API bool gw_bool_of(gw_scope *s, gw_value v);

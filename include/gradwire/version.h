@@ -12,7 +12,7 @@
 //     #endif
 //
 // Two versions with the same major and minor number have the same ABI: a program that was compiled for one of them also
-// runs with the other. For any other version the program is compiled again (docs/ABI.md).
+// runs with the other. For any other version the program must be compiled again (docs/ABI.md).
 #ifndef GRADWIRE_VERSION_H
 #define GRADWIRE_VERSION_H
 

@@ -13,21 +13,21 @@ extern "C" {
 #endif
 
 typedef struct gw_registration {
-    const char *class_name;  // methods: of which class; else NULL
+    const char *class_name;  // of a method: its class; else NULL
     const char *name;
-    const char *signature;  // NULL: anything
+    const char *signature;  // NULL: any arguments
     gw_placement where;
     gw_function_body function;  // exactly one of function, method and size is set
     gw_method_body method;
     gw_class_options class_options;
-    const char *callers;  // of GW_CALLERS, which has nothing else but a name
+    const char *callers;  // for GW_CALLERS, which sets only |name| and |callers|
     struct gw_registration *next;
 } gw_registration;
 
-GW_API void gw_register(gw_registration *r);  // |r| is static; called before main
+GW_API void gw_register(gw_registration *r);  // |r| must be static; call it before main
 
-// How the library runs bodies of a program in C++: |catcher| calls |run| and makes what it throws an
-// error of |s|. NULL: they are called as they are. Called before gw_rpc_init.
+// Sets how the library runs the bodies of a C++ program: |catcher| calls |run|, and makes an exception that |run|
+// throws an error of |s|. NULL: the library calls bodies directly. Call it before gw_rpc_init.
 typedef void gw_catcher(gw_scope *s, void (*run)(void *context), void *context);
 GW_API void gw_set_catcher(gw_catcher *catcher);
 

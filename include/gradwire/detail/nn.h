@@ -7,7 +7,7 @@
 #ifdef __cplusplus
 #include <initializer_list>
 
-// A list in braces, which is evaluated from left to right.
+// |modules| is a list in braces, which C++ evaluates from left to right.
 inline gw_module *gw_sequential_of(gw_scope *s, std::initializer_list<gw_module *> modules) {
     return gw_nn_sequential_with(s, modules.begin(), static_cast<int>(modules.size()));
 }
@@ -40,7 +40,7 @@ Result gw_module_values(Result (*f)(gw_scope *, gw_module *, gw_values), gw_scop
 #else
 #define GW_MODULES(...) ((gw_module *const[]){ __VA_ARGS__ })
 #define GW_MODULES_COUNT(...) ((int)(sizeof GW_MODULES(__VA_ARGS__) / sizeof(gw_module *)))
-// gcc and clang evaluate the elements of an array from left to right, though C does not say so.
+// gcc and clang evaluate the elements of an array from left to right, though C does not define the order.
 #define GW_SEQUENTIAL(s, ...)                                                                      \
     (GW_DRAWS, GW_FROM_LEFT(gw_nn_sequential_with((s), GW_MODULES(__VA_ARGS__),                    \
                                                   GW_MODULES_COUNT(__VA_ARGS__))))

@@ -1,32 +1,32 @@
-// How options are written: by name, and what is left out has its default. See
+// The machinery of options: a program writes options by name, and an option that is left out has its default. See
 // docs/decisions/0012-options.md.
 //
-// In C a function with options is called through a macro, which puts the defaults before what the
-// caller names, as initialisers of one struct. For just this struct the warning that a name
-// overrides a default is turned off, and an option without a name is an error.
+// In C a macro calls each function with options. The macro writes the initialisers of one struct: first the defaults,
+// then the options that the caller names. For this struct only, the compiler does not warn that a later initialiser
+// overrides an earlier one, and an option without a name is an error.
 #ifndef GRADWIRE_DETAIL_OPTIONS_H
 #define GRADWIRE_DETAIL_OPTIONS_H
 
 #include <stddef.h>
 
-// A short form, as the public headers have it:
+// The public headers declare a short form as follows:
 //
 //     gw_x *gw_f(gw_scope *s, gw_f_options options GW_DEFAULT({})) GW_CALLS(gw_f_with);
 //     #define gw_f(...) GW_FORM_1(gw_f, gw_f_options, __VA_ARGS__)
 //     GW_TYPE_OF(gw_f) gw_f_with;
 //
-// The prototype is that of gw_f_with under the name that users write. GW_FORM_n has n arguments before
-// the options; GW_FORM_AT_n says the place of the call in .origin, in C.
+// The prototype declares gw_f_with under the name that users write. GW_FORM_n is for a function with n arguments before
+// the options; in C, GW_FORM_AT_n also sets .origin to the place of the call.
 #define GW_CALLS(function) __asm__(#function)
 #define GW_TYPE_OF(function) __typeof__(function)
 
 #ifdef __cplusplus
-// Behind each member of a struct of options.
+// Follows each member of a struct of options.
 #define GW_DEFAULT(...) = __VA_ARGS__
 #define GW_BY_NAME
 #define GW_ONLY_NAMES
 
-// The compiler knows the defaults, and the name that stands in its own macro is a function's.
+// C++ inserts the defaults. Inside the macro of its own name, the name is not expanded again: it is the function.
 // clang-format off
 #define GW_FORM_1(name, type, ...)    name(__VA_ARGS__)
 #define GW_FORM_2(name, type, ...)    name(__VA_ARGS__)
@@ -41,8 +41,8 @@
 #else
 #define GW_DEFAULT(...)
 
-// GW_BY_NAME marks a struct whose members are initialised by name, which gcc checks at each
-// initialiser. clang checks those that are too many. GW_ONLY_NAMES makes an error of both.
+// GW_BY_NAME marks a struct whose members must be initialised by name: gcc warns of each initialiser without a name,
+// clang only of initialisers in excess. GW_ONLY_NAMES makes these warnings errors.
 #ifdef __clang__
 #define GW_BY_NAME
 #define GW_ONLY_NAMES _Pragma("GCC diagnostic error \"-Wexcess-initializers\"")
@@ -51,10 +51,9 @@
 #define GW_ONLY_NAMES _Pragma("GCC diagnostic error \"-Wdesignated-init\"")
 #endif
 
-// GW_NAMED_2(f, type, a, b, .name = value, ..., ) is f(a, b, options). A form passes __VA_ARGS__ and
-// an empty argument behind them, so that there may be no name at all. Each |type| is a struct
-// GW_BY_NAME with a macro of its defaults, which ends with the last member: what is given without a
-// name is then one initialiser too many.
+// GW_NAMED_2(f, type, a, b, .name = value, ..., ) expands to f(a, b, options). A form passes __VA_ARGS__ and an empty
+// argument after them, so that a call may name no option. Each |type| is a struct GW_BY_NAME and has a macro of its
+// defaults, which ends with the last member: a value without a name is then one initialiser too many.
 // clang-format off
 #define GW_FORM_1(name, type, ...)         GW_NAMED_1(name##_with, type, __VA_ARGS__, )
 #define GW_FORM_2(name, type, ...)         GW_NAMED_2(name##_with, type, __VA_ARGS__, )

@@ -4,7 +4,7 @@
 
 #include <gradwire/rpc.h>
 
-#ifndef GW_ORIGIN  // the place in the program where it stands, "src/train.c:12"; NULL in the library
+#ifndef GW_ORIGIN  // the source line of the call, "src/train.c:12"; NULL in the library
 #define GW_ORIGIN GW_ORIGIN_OF(__FILE__, __LINE__)
 #endif
 #define GW_ORIGIN_OF(file, line) GW_ORIGIN_TEXT(file, line)
@@ -44,8 +44,7 @@ Result gw_call(Result (*f)(gw_scope *, gw_target, const char *, gw_values, gw_ca
         gw_rref *: gw_to_rref, const gw_rref *: gw_to_rref)(x)
 static inline gw_target gw_to_target(gw_target x) { return x; }
 
-// GW_CALL_OF(f, s, target, place, function, args..., ): 0 to 12 arguments, and an empty one behind
-// them.
+// GW_CALL_OF(f, s, target, place, function, args..., ): 0 to 12 arguments, and an empty argument after them.
 #define GW_CALL(name, s, target, ...) GW_CALL_OF(name##_with, s, target, GW_ORIGIN, __VA_ARGS__, )
 #define GW_CALL_OF(f, s, target, place, function, ...)                                                                    \
     f((s), target, (function), GW_VALUES(__VA_ARGS__),                                                                 \

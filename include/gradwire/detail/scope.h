@@ -1,12 +1,13 @@
-// The machinery of gradwire/scope.h: handles of any type, and what marks a draw.
+// The machinery of gradwire/scope.h: handles of any type, and the mark of calls that draw random numbers.
 #ifndef GRADWIRE_DETAIL_SCOPE_H
 #define GRADWIRE_DETAIL_SCOPE_H
 
 #include <gradwire/scope.h>
 
-// The compiler chooses the order of two draws in the arguments of one call, so that they give other
-// numbers with another compiler. GW_DRAWS stands before what draws, and compilers warn, as they see
-// one variable that may be written twice in no order. It is always 0, and never written.
+// If two arguments of one call draw random numbers, the compiler chooses the order of the draws, so that another
+// compiler may give other numbers. The macros of functions that draw begin with GW_DRAWS, which appears to write one
+// variable. For two such arguments compilers warn that the variable is written twice in an unspecified order. The
+// variable is always 0, and never written.
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -7,7 +7,7 @@
 
 #ifdef __cplusplus
 
-// The sizes lie in the temporary, which lives until the call that takes the shape has returned.
+// The sizes are in a temporary object, which lives until the call that takes the shape has returned.
 template <int count> struct gw_sizes {
     int64_t sizes[count + 1];
     operator gw_shape() const { return gw_shape{ count, sizes }; }
@@ -50,8 +50,8 @@ gw_tensor *gw_from_array(gw_scope *s, const Number *data, Sizes... sizes) {
 }
 #define GW_FROM(...) gw_from_array(__VA_ARGS__)
 #else
-// In C enumerators are ints. These have the type of a dtype, so that GW_DTYPE takes them, but no size
-// and no kind in a dtype's place: gw_ones(s, 3, 4) does not compile.
+// In C enumerators are ints. These macros have the type gw_dtype, so that GW_DTYPE accepts them, but refuses a size or
+// a kind in place of a dtype: gw_ones(s, 3, 4) does not compile.
 #define GW_F32 ((gw_dtype)GW_F32)
 #define GW_F64 ((gw_dtype)GW_F64)
 #define GW_F16 ((gw_dtype)GW_F16)
@@ -64,12 +64,12 @@ gw_tensor *gw_from_array(gw_scope *s, const Number *data, Sizes... sizes) {
 #define GW_BOOL8 ((gw_dtype)GW_BOOL8)
 #define GW_DTYPE(dtype) _Generic((dtype), gw_dtype : (dtype))
 
-// The leading 0 lets a shape be empty, and the comma behind it is the last then.
+// The leading 0 allows an empty shape: the comma after the 0 is then the last token in the braces.
 #define GW_SHAPE_OF(...)                                                                           \
     ((gw_shape){ .count = (int)(sizeof((int64_t[]){ 0, __VA_ARGS__ }) / sizeof(int64_t)) - 1,      \
                  .sizes = (const int64_t[]){ 0, __VA_ARGS__ } + 1 })
 
-// A form passes __VA_ARGS__ and an empty argument behind them, so that there may be no sizes at all.
+// A form passes __VA_ARGS__ and an empty argument after them, so that a call may have no sizes.
 #define GW_SIZED_2(name, ...) GW_WITH_SIZES_2(name##_with, __VA_ARGS__, )
 #define GW_SIZED_3(name, ...) GW_WITH_SIZES_3(name##_with, __VA_ARGS__, )
 #define GW_SIZED_4(name, ...) GW_WITH_SIZES_4(name##_with, __VA_ARGS__, )
@@ -78,9 +78,9 @@ gw_tensor *gw_from_array(gw_scope *s, const Number *data, Sizes... sizes) {
     f((s), GW_DTYPE(dtype), gw_value_of(value), GW_SHAPE(__VA_ARGS__))
 #define GW_WITH_SIZES_4(f, s, dtype, low, high, ...)                                               \
     f((s), GW_DTYPE(dtype), (low), (high), GW_SHAPE(__VA_ARGS__))
-// Data that begins with a parenthesis may be a literal, (float[]){ 1, 2 }, which commas cut: what stands
-// in the first parentheses has its type, and the literal and the sizes become whole again in a list
-// in braces.
+// Data that begins with a parenthesis may be a literal, (float[]){ 1, 2 }, whose commas split it into several macro
+// arguments. The first parentheses contain its type; a list in braces contains all parts of the literal again, followed
+// by the sizes.
 #define GW_FROM(...) GW_SIZED_FROM(__VA_ARGS__, )
 #define GW_SIZED_FROM(s, x, ...) GW_FROM_FORM(GW_PARENTHESIS x, 0, )(s, x, __VA_ARGS__)
 #define GW_PARENTHESIS(...) ~, 1,
@@ -101,8 +101,8 @@ gw_tensor *gw_from_array(gw_scope *s, const Number *data, Sizes... sizes) {
 #define GW_FIRST(...) GW_FIRST_OF(__VA_ARGS__)
 #define GW_FIRST_OF(first, ...) first
 // clang-format on
-// Data, and sizes one by one, since gcc warns of a list without braces of its own. INT64_MIN is behind
-// the last size.
+// The struct has one member for each size, because gcc warns of an array whose list has no braces of its own. INT64_MIN
+// follows the last size.
 #define GW_LITERAL_EMPTY NULL, GW_NO_SIZES, GW_NO_SIZES, GW_NO_SIZES, GW_NO_SIZES, INT64_MIN
 #define GW_NO_SIZES                                                                                \
     INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN

@@ -1,4 +1,4 @@
-// The machinery of gradwire/value.h: what it makes of C values, in C and in C++.
+// The machinery of gradwire/value.h: it makes values of C values, in C and in C++.
 #ifndef GRADWIRE_DETAIL_VALUE_H
 #define GRADWIRE_DETAIL_VALUE_H
 
@@ -33,7 +33,7 @@ inline gw_value gw_value_from(const gw_worker *x) { return x ? gw_value_of_worke
 inline gw_value gw_value_from(const gw_error *x) { return gw_value_of_error(x); }
 #define GW_VALUE_OF(x) gw_value_from(x)
 
-// The values lie in the temporary, which lives until the call that takes them has returned.
+// The values are in a temporary object, which lives until the call that takes them has returned.
 template <int count> struct gw_args_of {
     gw_value items[count + 1];
     operator gw_values() const { return gw_values{ count, items }; }
@@ -48,7 +48,7 @@ static inline gw_value gw_value_of_value(gw_value v) { return v; }
 static inline gw_value gw_value_of_worker_at(const gw_worker *x) {
     return x ? gw_value_of_worker(*x) : gw_none();
 }
-// A value of any C type a call can carry.
+// Makes a value of a C value, of any C type that a call can carry.
 // clang-format off
 #define GW_VALUE_OF(x)                                                                                                 \
     _Generic((x),                                                                                                      \
@@ -74,8 +74,8 @@ static inline gw_value gw_value_of_worker_at(const gw_worker *x) {
 #define GW_ARGS_OF(...) GW_VALUES(__VA_ARGS__, )
 #define GW_NO_VALUES ((gw_values){ 0, (const gw_value *)0 })
 
-// GW_VALUES(a, b, ): of 0 to 12, and an empty one behind them. Of 13 to 24 the compiler says that
-// they are too many.
+// GW_VALUES(a, b, ) makes 0 to 12 values; an empty argument follows theirs. For 13 to 24 values the compiler reports
+// that there are too many.
 // clang-format off
 #define GW_VALUES(...)                                                                                                 \
     GW_PICK_26(__VA_ARGS__, GW_TOO_MANY, GW_TOO_MANY, GW_TOO_MANY, GW_TOO_MANY, GW_TOO_MANY, GW_TOO_MANY, GW_TOO_MANY, \
