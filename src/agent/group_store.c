@@ -25,7 +25,7 @@ static gw_status listen_at_one(agent *a, gw_error *error) {
     return error_copy(error, &first);
 }
 
-// STORE-7: "in a group `join/I`".
+// STORE-7: in a group clients set `join/I`.
 static store_use use_of_key(void *user, const char *key) {
     char own[JOIN_KEY_MAX];
     (void)user;
@@ -34,7 +34,7 @@ static store_use use_of_key(void *user, const char *key) {
     return incarnation && !strcmp(key, own) ? STORE_REGISTERS : STORE_READ_ONLY;
 }
 
-// STORE-8: "in a group as many as half of the host's descriptors".
+// STORE-8: in a group there may be as many as half of the host's descriptors.
 static int64_t registered_max(const env *e) {
     int64_t half = e->descriptor_max / 2;
     return half && half < LIMIT_WORKERS ? half : LIMIT_WORKERS;

@@ -75,7 +75,7 @@ static bool is_key_of_rank(const char *key, int world_size) {
     return !strcmp(key, own);
 }
 
-// STORE-7: "In a job of known size `rank/R`, `name/N` and `worker/R` are set by clients".
+// STORE-7: in a job of known size clients set `rank/R`, `name/N` and `worker/R`.
 static store_use use_of_key(void *user, const char *key) {
     const agent *a = user;
     if (is_key_of_rank(key, a->world_size)) return STORE_REGISTERS;

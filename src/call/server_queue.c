@@ -35,8 +35,8 @@ static void free_if_done(call_queue *t) {
     mem_give(t, sizeof *t);
 }
 
-// Those that wait in one queue keep their order there; others wait until those before them have
-// started. CALL-17: "It has its place in the order, and is not started before it is whole."
+// Calls that wait in one queue keep their order there; other calls wait until those before them have started. CALL-17:
+// a call whose request is incomplete keeps its place in the queue, and starts only once the request is whole.
 static bool may_admit(const call_queue *t, served_call *s) {
     if (s->incoming->message->incomplete) return false;
     return !t->admitted || t->where == served_call_queue(s);

@@ -8,8 +8,8 @@ static bool has_reported(const membership *ms, const member *x, int64_t within_n
     return member_is_self(ms, x) || x->reported == ms->digest;
 }
 
-// MEM-15: "The coordinator waits until a quorum of the voters and a quorum of the present members
-// have sent it its own digest."
+// MEM-15: the coordinator waits until a quorum of the voters and a quorum of the present members have sent it the
+// digest of its own view.
 void membership_commit_view(membership *ms, int64_t now_ns) {
     if (!membership_has_pending(ms) || !membership_is_quorum(ms, true, has_reported, 0, now_ns) ||
         !membership_is_quorum(ms, false, has_reported, 0, now_ns))

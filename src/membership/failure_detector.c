@@ -143,8 +143,8 @@ bool member_is_monitored(const membership *ms, const member *x) {
            ms->no_coordinator_ns || ms->doubt_ns;
 }
 
-// MEM-7: "While the coordinator is silent, or says that it has a quorum no more, a worker monitors
-// everyone", until it receives from the coordinator or from the next one.
+// MEM-7: a worker monitors all members while the coordinator is silent or reports that it has lost its quorum: until
+// the worker receives from the coordinator or from the next one.
 static void note_coordinator(membership *ms, int64_t now_ns) {
     const member *coordinator = member_find(ms, ms->lowest);
     if (coordinator->fact.rank == ms->options.rank) {

@@ -125,7 +125,7 @@ static void reply(membership *ms, int to, uint64_t number, int rank, bool yes) {
     if (m) ms->options.send(ms->options.user, to, m);
 }
 
-// MEM-23: "The receiver of a probe about a member sends that member call back with the rank of the prober."
+// MEM-23: the receiver of a probe about a member sends that member *call back* with the rank of the prober.
 static void request_call_back(membership *ms, const member *x, const member *requester) {
     message *m = membership_encode(
         &(membership_message){ .kind = MEMBERSHIP_CALL_BACK, .rank = requester->fact.rank });

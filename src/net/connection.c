@@ -22,7 +22,7 @@ static tls *tls_for(const env *e, const transport *t) {
     return p->tls;
 }
 
-// TLS-2: "Who says one is answered by a refusal in plain text, without anything of the job in it."
+// TLS-2: the reply to a hello outside TLS is not encrypted and contains no data of the job.
 gw_status connection_protect(env *e, protection *p, gw_error *error) {
     uint8_t answer[HANDSHAKE_MAX];
     handshake h = { .kind = HANDSHAKE_REFUSAL, .reason = REFUSED_PLAIN };
@@ -56,8 +56,7 @@ static bool is_party(const party *p, uint32_t rank, uint64_t incarnation) {
     return p->incarnation == incarnation && (p->rank == rank || p->rank == PARTY_RANK_UNKNOWN);
 }
 
-// TLS-8: "The hello inside has to be of the same purpose, and a session's has to name the same ranks
-// and incarnations."
+// TLS-8: the hello must have the same purpose as the parties and, for a session, the same ranks and incarnations.
 static gw_status check_identity(const connection *l, const handshake *h, gw_error *error) {
     if (!l->is_encrypted || !l->is_server || has_mutation(MUTATION_HELLO_UNBOUND)) return GW_OK;
     const tls_parties *p = tls_parties_of(l->stream);

@@ -37,7 +37,7 @@ static void put_u64(writer *w, uint64_t x) {
     put(w, &x, sizeof x);
 }
 
-// CONN-14: "Version 1 defines no key".
+// CONN-14: version 1 defines no key.
 static void put_no_capabilities(writer *w) {
     put_u32(w, 0);
 }
@@ -149,7 +149,7 @@ static gw_status decode_refusal(reader *r, handshake *out, gw_error *error) {
     return GW_OK;
 }
 
-// CONN-14: "A receiver skips a key that it does not support."
+// CONN-14: a receiver skips a key that it does not support.
 static gw_status skip_capabilities(reader *r, gw_error *error) {
     char keys[LIMIT_CAPABILITIES][LIMIT_CAPABILITY_BYTES + 1], value[LIMIT_CAPABILITY_BYTES + 1];
     uint32_t count = reader_u32(r);

@@ -179,7 +179,7 @@ static uint64_t bulk_left(const message *m) {
     return has_streamed(m, &m->put) ? bulk_bytes(m) - m->put.bulk : 0;
 }
 
-// SES-13: "Of bulks it serves in turns the oldest, and the one of which least is left."
+// SES-13: of the bulks the sender serves in turns the oldest, and the one of which least is left.
 static message *choose_bulk(const session *s) {
     message *chosen = NULL;
     list_each(l, &s->bulks) {
@@ -192,7 +192,7 @@ static message *choose_bulk(const session *s) {
     return chosen;
 }
 
-// SES-14: "A sender waits with the next that would have bulk, and with all behind it."
+// SES-14: a sender holds back the next message that would have bulk, and all messages behind it.
 static bool may_stream(const session *s) {
     const message *m = s->next;
     return m && (!m->has_bulk || s->bulk_count < LIMIT_BULKS || list_has(&m->bulk_link));
@@ -394,7 +394,7 @@ void session_sent(session *s, size_t count) {
 
 // ---- Connections --------------------------------------------------------------------------------
 
-// SES-7: "of each message the bytes that no received frame has carried".
+// SES-7: of each message the sender repeats the bytes that no received frame has carried.
 static void rewind_message(message *m) {
     message_progress before = m->put;
     m->put = m->acked;

@@ -232,8 +232,8 @@ static void say_handshake(client *c) {
     connection_send_handshake(c->connection, &(handshake){ .kind = HANDSHAKE_STORE });
 }
 
-// STORE-3: "A client whose connection breaks connects again and repeats the requests that were not
-// answered." Before them that by which the host recognises a worker of its job.
+// STORE-3: a client whose connection breaks connects again and repeats the requests that were not answered; before
+// them, the request by which the host recognises a worker of its job.
 static void repeat_requests(client *c) {
     c->was_connected = true;
     connection_stream(c->connection, &events, c);
@@ -256,7 +256,7 @@ static void back_off(client *c) {
     retry_in(c, (delay_ms < RETRY_MAX_MS ? delay_ms : RETRY_MAX_MS) * MS);
 }
 
-// STORE-10: "after a pause if it has had no answer since it connected".
+// STORE-10: after a pause, if the client has received no answer since it connected.
 static void ask_again(client *c) {
     int64_t time_ms = c->moves_ms ? c->moves_ms : LIMIT_RECONNECT_MS;
     c->gives_up_ns = env_now_ns(c->store.env) + time_ms * MS;

@@ -79,7 +79,7 @@ static void end_client(client *c, closing why) {
     set_deadline(c, why, 0);
 }
 
-// STORE-9: "The host closes a registered client when half a record, or unsent replies, have been pending for 5 s".
+// STORE-9: the host closes a registered client when half a record, or unsent replies, have been pending for 5 s.
 static void update_deadline(client *c, bool ended_record) {
     if (!c->registration || c->is_ending) return;
     bool is_stuck = c->in.size || c->out.size;
@@ -307,7 +307,7 @@ void store_host_take(void *user, connection *l) {
     connection_send_handshake(l, &(handshake){ .kind = HANDSHAKE_WELCOME });
 }
 
-// STORE-8: "and no more than a quarter of the descriptors that the host may have".
+// STORE-8: at most a quarter of the descriptors that the host may have.
 static int64_t new_client_max(const env *e) {
     int64_t quarter = e->descriptor_max / 4;
     bool binds = e->descriptor_max && quarter < LIMIT_STORE_NEW_CLIENTS;

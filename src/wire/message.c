@@ -86,7 +86,7 @@ gw_status message_seal(message *m, gw_error *error) {
         m->head.size = m->head_size;
         return error_set(error, GW_NO_MEMORY, "no memory for a message");
     }
-    // SES-11: "If it has segments and all of it is more than 262,144 bytes."
+    // SES-11: a message has bulk if it has segments and more than 262,144 bytes in all.
     m->size = message_size(m);
     m->has_bulk = m->segment_count > 0 && m->size > LIMIT_FRAME_BYTES;
     return GW_OK;

@@ -28,7 +28,7 @@ static bool receive_welcome(tls_stream *t, int *out_code) {
 
 // ---- The server ---------------------------------------------------------------------------------
 
-// TLS-13: "only if the client's certificate names the client: job, rank and name."
+// TLS-13: the client's certificate must name the client's job, rank and name.
 static gw_status check_client(const tls_stream *t, gw_error *error) {
     char name[CERTIFICATE_NAME_MAX];
     const party *from = &t->parties.client;

@@ -110,7 +110,7 @@ void tls_shake(tls_stream *t) {
     ERR_clear_error();
     int result = SSL_do_handshake(t->ssl);
     int code = SSL_get_error(t->ssl, result);
-    // TLS-4: "A client continues only if the server has chosen the pre-shared key."
+    // TLS-4: a client continues only if the server has chosen the pre-shared key.
     bool done = result == 1 &&
                 (tls_has_certificates(t) ? tls_introduce(t, &code) : SSL_session_reused(t->ssl));
     flush(t);

@@ -219,7 +219,7 @@ static void step(gw_scope *s, gw_optimizer *o, shard *x) {
         shard_abort(o, x);
 }
 
-// OWN-2: "It keeps what it has computed until its next step, and computes none while its group is broken."
+// OWN-2: a member keeps what it has computed until its next step, and computes nothing while its group is broken.
 void shard_step(gw_scope *s, gw_optimizer *o) {
     shard *x = shard_of(o);
     shard_begin(x);
