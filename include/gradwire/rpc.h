@@ -468,7 +468,7 @@ typedef struct gw_rpc_stats {
 GW_API gw_rpc_stats gw_rpc_get_stats(gw_scope *s);
 
 /// Describes for people by which transport worker |to| is reached, and why no faster transport is used. Examples are
-/// "shm; large tensors: lent, or pulled where the program has them", and
+/// "shm; large tensors: lent, or pulled if they are in the program's own memory", and
 /// "tcp, encrypted; large tensors: sent: ...; not shm: ...: on another host". "lent": the receiver maps the sender's
 /// memory; "pulled": the receiver copies from the sender's memory; "sent": the tensors are sent in messages. The choice
 /// between these is made when the first large tensor is sent.

@@ -108,12 +108,13 @@ static gw_status answer(admission *d, const join_request *k, int rank, const gw_
 }
 
 static gw_status admit(agent *a, const join_request *k, int *out_rank, gw_error *error) {
-    if (a->leaving.all_asked) return error_set(error, GW_WRONG_STATE, "the group is shutting down");
+    if (a->leaving.all_asked)
+        return error_set(error, GW_WRONG_STATE, "the elastic job is shutting down");
     // It gets the next rank, or the one that it has got already.
     char name[LIMIT_NAME_BYTES + 1];
     if (!options_complete_name(k->name, membership_limit(a->membership->machine), name))
-        return error_set(error, GW_INVALID, "\"%s\" does not give a valid name with the new rank",
-                         k->name);
+        return error_set(error, GW_INVALID,
+                         "\"%s\" is not a valid name when the new rank replaces its %%d", k->name);
     return members_admit(a->membership, k->worker.incarnation, name, k->addresses, out_rank, error);
 }
 

@@ -201,7 +201,8 @@ void agent_visit_end(agent *a) {
 // ---- Identity, and errors after the end -----------------------------------------------------------
 
 gw_status agent_left_error(const agent *a, const char *what, gw_error *error) {
-    if (!a->fence.status) return error_set(error, GW_WRONG_STATE, "%s after shutdown", what);
+    if (!a->fence.status)
+        return error_set(error, GW_WRONG_STATE, "%s is not possible after shutdown", what);
     if (error) *error = a->fence;
     return GW_FENCED;
 }

@@ -53,10 +53,10 @@ bool awaits_is_idle_on_loop(const agent *a) {
 
 gw_status awaits_check_acts_on_loop(const agent *a, gw_error *error) {
     if (!is_leaving(a) || acts(a)) return GW_OK;
-    return error_set(
-        error, GW_WRONG_STATE,
-        "%s has called %s: after that only functions that other workers call may do this", a->name,
-        a->leaving.alone ? "gw_rpc_leave" : "gw_rpc_shutdown");
+    return error_set(error, GW_WRONG_STATE,
+                     "%s has called %s: after that, only functions that other workers have called "
+                     "may enter collectives and agreements",
+                     a->name, a->leaving.alone ? "gw_rpc_leave" : "gw_rpc_shutdown");
 }
 
 static bool has_called(const agent *a, uint32_t rank) {
@@ -220,7 +220,7 @@ static void ask_next(await *w) {
         keep_why_lost(w, w->candidate);
         w->candidate = w->class->next(w, &w->at);
         if (w->candidate >= 0) continue;
-        error_set(&why, GW_DISCONNECTED, "no other worker is there");
+        error_set(&why, GW_DISCONNECTED, "no other worker is present");
         if (w->why) why = *error_kept(w->why);
         w->class->end(w, -1, &why);
         return;

@@ -89,7 +89,7 @@ gw_status context_check_wait(gw_scope *s, gw_error *error) {
                          "a wait in a function that must not block, such as the hook of a gw_ddp, "
                          "or a gw_register_hook hook in a pass of another worker");
     return error_set(error, GW_WOULD_BLOCK,
-                     "a wait in %s, which must not block: only GW_POOL functions may",
+                     "a wait in %s, which must not block: only GW_POOL functions may block",
                      name_of_body(c).text);
 }
 
@@ -342,7 +342,7 @@ gw_status context_enter(agent *a, gw_scope *s, turn *t, held_turn *h, gw_error *
                                    "other calls used the object of class %s until the deadline",
                                    t->class_name)
                        : error_set(error, GW_TIMEOUT,
-                                   "other calls used the object of a parameter until the deadline");
+                                   "other calls used parameters of this worker until the deadline");
     }
     env_leave(a->env);
     return status;

@@ -180,7 +180,8 @@ bool deferred_keep_incomplete_on_loop(agent *a, int from, message *m) {
     m->completed_user = a;
     if (a->deferred.count++ < DEFERRED_MAX) return true;
     gw_error error;
-    error_set(&error, GW_LIMIT, "%u messages that wait for others", a->deferred.count);
+    error_set(&error, GW_LIMIT, "too many received messages wait for members or segments: %u",
+              a->deferred.count);
     dispatch_protocol_error_on_loop(a, from, &error);
     return true;
 }

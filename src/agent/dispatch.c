@@ -8,7 +8,7 @@ static gw_status dispatch(agent *a, int from, message *m, gw_error *error) {
     if (await_is_kind(m->kind)) return awaits_received_on_loop(a, from, m, error);
     const service *s = agent_service_of_kind(a, m->kind);
     if (s) return s->received(a, from, m, error);
-    gw_status status = error_set(error, GW_PROTOCOL, "a message of kind %d", m->kind);
+    gw_status status = error_set(error, GW_PROTOCOL, "a message has the unknown kind %d", m->kind);
     message_release(m);
     return status;
 }

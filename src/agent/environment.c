@@ -179,8 +179,8 @@ static gw_status check_place(const setting *rank, const setting *world_size, gw_
         return error_set(error, GW_INVALID, "the world size is 0, but must be 1 to %d (%s)",
                          LIMIT_WORKERS, world_size->name);
     if (rank->number >= world_size->number)
-        return error_set(error, GW_INVALID, "rank %d of world size %d (%s, %s)", rank->number,
-                         world_size->number, rank->name, world_size->name);
+        return error_set(error, GW_INVALID, "rank %d is out of range for world size %d (%s, %s)",
+                         rank->number, world_size->number, rank->name, world_size->name);
     return GW_OK;
 }
 

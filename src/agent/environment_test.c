@@ -201,9 +201,9 @@ static void contradicting_variables_are_named(void **state) {
            OPEN_MPI("3", "4", "4"));
     REFUSE("RANK is 0, but JOB_COMPLETION_INDEX is 2", "RANK=0", "WORLD_SIZE=3",
            "JOB_COMPLETION_INDEX=2");
-    REFUSE("rank 4 of world size 4 (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE)",
+    REFUSE("rank 4 is out of range for world size 4 (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE)",
            OPEN_MPI("4", "4", "4"));
-    REFUSE("rank 5 of world size 2 (RANK, WORLD_SIZE)", "RANK=5", "WORLD_SIZE=2");
+    REFUSE("rank 5 is out of range for world size 2 (RANK, WORLD_SIZE)", "RANK=5", "WORLD_SIZE=2");
     REFUSE("no world size was given, and PMI_SIZE is not set, but PMI_RANK is", "PMI_RANK=1");
     REFUSE("PMI_RANK is \"first\", but must be a number", "PMI_RANK=first", "PMI_SIZE=2");
     REFUSE("the world size is 0, but must be 1 to 4096 (PMI_SIZE)", "PMI_RANK=0", "PMI_SIZE=0");

@@ -33,10 +33,10 @@ static gw_status write_job(joining *j, gw_error *error) {
     gw_status status = join_set_job(j, 0, &set, &world_size, error);
     if (status || set) return status;
     return error_set(error, world_size ? GW_MISMATCH : GW_DUPLICATE, "%s was %s at %s already%s",
-                     world_size ? "a job of another kind" : "a group",
-                     world_size ? "begun" : "founded", join_place(j),
+                     world_size ? "a job with a fixed world size" : "an elastic job",
+                     world_size ? "begun" : "created", join_place(j),
                      !join_is_over(j)                  ? ""
-                     : strstr(j->options->path, "://") ? ", and is over"
+                     : strstr(j->options->path, "://") ? ", and has ended"
                                                        : ", and has ended: remove the file");
 }
 
@@ -212,7 +212,7 @@ gw_status group_join_on_loop(agent *a, const join_options *options, gw_error *er
     if (!status) status = send_join_request(&j, error);
     failpoint("join_published");
     if (!status) status = wait_for_answer(&j, &by, error);
-    if (status) error_prefix(error, "joining the group");
+    if (status) error_prefix(error, "joining the elastic job");
     if (!status) status = await_members(&j, &by, error);
     // Any member admits others once it is the coordinator.
     if (!status && options->path[0]) {

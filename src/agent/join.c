@@ -190,7 +190,8 @@ static gw_status name_missing(joining *j, int from, gw_error *error) {
 static gw_status refuses_others(gw_error *error) {
     int lack = exhausted_for_long();
     if (!lack) return GW_OK;
-    return error_set(error, GW_SYSTEM, "connections are refused: %s", system_error_text(lack).text);
+    return error_set(error, GW_SYSTEM, "this worker cannot accept connections: %s",
+                     system_error_text(lack).text);
 }
 
 static gw_status wait_for_one(joining *j, int rank, gw_error *error) {

@@ -342,7 +342,8 @@ static void out_of_time_alone(timer *t) {
     pending missing = find_pending(a);
     gw_error error;
     error_set(&error, GW_TIMEOUT,
-              "gw_rpc_leave: calls and references of this worker have not ended within %d s: it %s",
+              "gw_rpc_leave: calls and references of this worker have not ended within %d s: the "
+              "worker %s",
               BOUND_S, missing.text);
     leaving_finish_on_loop(a, &error);
 }

@@ -104,7 +104,8 @@ static gw_status wait_for_event(gw_scope *s, gw_watch *w, gw_error *error) {
     agent *a = w->agent;
     gw_status status = w->count ? GW_OK : context_check_wait(s, error);
     if (!status && w->waiting)
-        status = error_set(error, GW_WRONG_STATE, "gw_watch_next on two threads");
+        status = error_set(error, GW_WRONG_STATE,
+                           "gw_watch_next: another thread waits for this watch already");
     if (!status && !w->count && !has_others(a))
         status = error_set(
             error, GW_DISCONNECTED,
@@ -134,7 +135,7 @@ gw_member_event gw_watch_next(gw_scope *s, gw_watch *w) {
     }
     agent *a = w->agent;
     if (agent_is_closed(a)) {
-        scope_fail(s, GW_WRONG_STATE, "a watch after shutdown");
+        scope_fail(s, GW_WRONG_STATE, "a watch is not possible after shutdown");
         return out;
     }
     env_enter(a->env);
@@ -195,7 +196,10 @@ const gw_worker *gw_rpc_workers(gw_scope *s, int *out_count) {
 const gw_worker *gw_rpc_workers_named(gw_scope *s, const char *name, int *out_count) {
     if (out_count) *out_count = 0;
     if (gw_ok(s) && (!name || !options_is_pattern(name)))
-        scope_fail(s, GW_INVALID, "\"%.140s\" is no name of workers", name ? name : "");
+        scope_fail(s, GW_INVALID,
+                   "\"%.140s\" is malformed: it must be a worker's name, in which one %%d may "
+                   "stand for digits",
+                   name ? name : "");
     int count, kept = 0;
     gw_worker *all = list_workers(s, &count);
     for (int i = 0; i < count; i++)

@@ -303,7 +303,8 @@ static gw_status read_attachment(agent *a, int from, reader *table, incoming_att
                                  gw_error *error) {
     uint8_t type = reader_u8(table);
     s->class = agent_attachment_of_type(a, type);
-    if (!s->class) return error_set(error, GW_PROTOCOL, "attachments: type %d", type);
+    if (!s->class)
+        return error_set(error, GW_PROTOCOL, "malformed attachments: type %d does not exist", type);
     return s->class->read(a, from, table, &s->handle, error);
 }
 
@@ -353,7 +354,7 @@ static gw_status take_in_lent(const agent *a, incoming *p, gw_error *error) {
     uint32_t lent_count = count_lent(a, p);
     if (!lent_count) return GW_OK;
     if (lent_count > LIMIT_SEGMENTS - m->segment_count)
-        return error_set(error, GW_LIMIT, "message: %u large tensors, at most %d",
+        return error_set(error, GW_LIMIT, "message: %u large tensors, at most %d are allowed",
                          lent_count + m->segment_count, LIMIT_SEGMENTS);
     uint32_t count = lent_count + m->segment_count;
     segment *merged = mem_alloc(count * sizeof *merged);
@@ -384,7 +385,9 @@ static gw_status open_incoming(agent *a, int from, message *m, uint32_t attachme
     uint32_t count = 0;
     if (attachments_at) {
         if (attachments_at > m->head.size)
-            return error_set(error, GW_PROTOCOL, "attachments: a table behind the end");
+            return error_set(
+                error, GW_PROTOCOL,
+                "malformed attachments: their table begins behind the end of the message");
         table = reader_of(m->head.data + attachments_at, m->head.size - attachments_at);
         count = reader_u32(&table);
         // Each takes at least that many bytes, so that a peer cannot make this worker allocate for
@@ -462,7 +465,9 @@ static gw_status decode_attachment(void *user, decoder *d, gw_kind kind, gw_valu
     incoming *p = user;
     uint32_t index = reader_u32(&d->in);
     if (d->in.failed || index >= p->attachment_count || p->attachments[index].class->kind != kind)
-        return error_set(error, GW_PROTOCOL, "value: no attachment %u", index);
+        return error_set(error, GW_PROTOCOL,
+                         "malformed value: attachment %u does not exist, or is of another kind",
+                         index);
     if (!d->scope) return GW_OK;
     *out = p->attachments[index].class->give(p->attachments[index].handle, d->scope);
     if (!d->scope->error) return GW_OK;
@@ -475,7 +480,9 @@ static gw_status decode_tracked(void *user, uint32_t attachment, uint32_t slot, 
     const incoming_attachment *s =
         attachment < p->attachment_count ? &p->attachments[attachment] : NULL;
     if (!s || !s->class->link)
-        return error_set(error, GW_PROTOCOL, "value: no attachment %u", attachment);
+        return error_set(error, GW_PROTOCOL,
+                         "malformed value: attachment %u does not exist, or is of another kind",
+                         attachment);
     return s->class->link(s->handle, slot, x, error);
 }
 

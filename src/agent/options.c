@@ -313,7 +313,8 @@ static gw_status find_place(const gw_rpc_options *given, char *(*variable)(const
         return error_set(error, GW_INVALID, "the world size is %d, but must be 1 to %d", world_size,
                          LIMIT_WORKERS);
     if (rank < 0 || rank >= world_size)
-        return error_set(error, GW_INVALID, "rank %d of world size %d", rank, world_size);
+        return error_set(error, GW_INVALID, "rank %d is out of range for world size %d", rank,
+                         world_size);
     out->rank = rank;
     out->world_size = world_size;
     return GW_OK;
@@ -325,7 +326,8 @@ static gw_status find_group(const gw_rpc_options *given, char *(*variable)(const
     const char *text = variable("GW_JOB");
     out->job = given->job;
     if ((unsigned)given->job > GW_JOB_JOIN)
-        return error_set(error, GW_INVALID, "job is %d, not one of gw_job_kind", (int)given->job);
+        return error_set(error, GW_INVALID, ".job is %d, which is not a gw_job_kind",
+                         (int)given->job);
     if (given->job && place_is_given)
         return error_set(error, GW_INVALID,
                          "an elastic job assigns ranks itself: do not give rank or world size");
@@ -335,7 +337,8 @@ static gw_status find_group(const gw_rpc_options *given, char *(*variable)(const
     } else if (!strcmp(text, "join")) {
         out->job = GW_JOB_JOIN;
     } else {
-        return error_set(error, GW_INVALID, "GW_JOB is \"%.100s\", not create or join", text);
+        return error_set(error, GW_INVALID, "GW_JOB is \"%.100s\", but must be create or join",
+                         text);
     }
     return GW_OK;
 }
@@ -358,7 +361,8 @@ static gw_status set_ranked_name(const char *given, join_options *out, gw_error 
     int rank = out->rank < 0 ? LIMIT_WORKERS - 1 : out->rank;
     if (!options_complete_name(given, rank, name))
         return error_set(error, GW_INVALID,
-                         "\"%.140s\" is not a name with a rank: 1 to %d of A-Z a-z 0-9 _ : . -",
+                         "\"%.140s\" is malformed: when the rank replaces its %%d, it must be a "
+                         "name: 1 to %d of A-Z a-z 0-9 _ : . -",
                          given, LIMIT_NAME_BYTES);
     snprintf(out->name, sizeof out->name, "%s", out->rank < 0 ? given : name);
     return GW_OK;
@@ -394,12 +398,13 @@ static gw_status resolve(const gw_rpc_options *given, char *(*variable)(const ch
     if (!status) status = set_name(given->name, out, error);
     if (status) return status;
     if (given->timeout_ms < 0)
-        return error_set(error, GW_INVALID, "a timeout of %lld ms", (long long)given->timeout_ms);
+        return error_set(error, GW_INVALID, "the timeout is %lld ms, but must not be negative",
+                         (long long)given->timeout_ms);
     if (given->join_timeout_ms < 0)
-        return error_set(error, GW_INVALID, "a join timeout of %lld ms",
+        return error_set(error, GW_INVALID, "the join timeout is %lld ms, but must not be negative",
                          (long long)given->join_timeout_ms);
     if (given->threads < 1 || given->threads > LIMIT_THREADS / 2)
-        return error_set(error, GW_INVALID, "%d threads, not 1 to %d", given->threads,
+        return error_set(error, GW_INVALID, ".threads is %d, but must be 1 to %d", given->threads,
                          LIMIT_THREADS / 2);
     out->timeout_ms = given->timeout_ms;
     out->join_timeout_ms = given->join_timeout_ms;

@@ -79,7 +79,7 @@ static void it_refuses_a_wrong_rank_or_world_size(void **state) {
     set_environment("RANK=-1", "WORLD_SIZE=2", "MASTER_ADDR=localhost", "MASTER_PORT=29500");
     refuse(GW_OPTIONS(gw_rpc_options), GW_INVALID, "RANK is \"-1\"");
     set_environment("RANK=5", "WORLD_SIZE=2", "MASTER_ADDR=localhost", "MASTER_PORT=29500");
-    refuse(GW_OPTIONS(gw_rpc_options), GW_INVALID, "rank 5 of world size 2");
+    refuse(GW_OPTIONS(gw_rpc_options), GW_INVALID, "rank 5 is out of range for world size 2");
     set_environment("RANK=0", "WORLD_SIZE=0", "MASTER_ADDR=localhost", "MASTER_PORT=29500");
     refuse(GW_OPTIONS(gw_rpc_options), GW_INVALID, "the world size is 0");
     refuse(GW_OPTIONS(gw_rpc_options, .rank = 1), GW_INVALID,
@@ -235,7 +235,8 @@ static void it_puts_the_rank_into_a_name(void **state) {
     o.name = "%d.a";
     assert_string_equal(resolve(o).name, "3.a");
     o.name = "%d%d";
-    refuse(o, GW_INVALID, "\"%d%d\" is not a name with a rank");
+    refuse(o, GW_INVALID,
+           "\"%d%d\" is malformed: when the rank replaces its %d, it must be a name");
     o.name = "trainer%s";
     refuse(o, GW_INVALID, "\"trainer%s\" is not a name");
     char longest[LIMIT_NAME_BYTES + 3];
@@ -243,7 +244,7 @@ static void it_puts_the_rank_into_a_name(void **state) {
     memcpy(longest, "%d", 2);
     longest[LIMIT_NAME_BYTES + 2] = '\0';
     o.name = longest;
-    refuse(o, GW_INVALID, "is not a name with a rank");
+    refuse(o, GW_INVALID, "is malformed: when the rank replaces its %d, it must be a name");
     set_environment(NULL, NULL, NULL, NULL);
     o.name = "trainer%d";
     o.job = GW_JOB_JOIN;
@@ -257,10 +258,10 @@ static void it_refuses_wrong_times_and_threads(void **state) {
         GW_OPTIONS(gw_rpc_options, .world_size = 1, .init_method = "file:///tmp/x");
     gw_rpc_options o = good;
     o.timeout_ms = -5;
-    refuse(o, GW_INVALID, "a timeout of -5 ms");
+    refuse(o, GW_INVALID, "the timeout is -5 ms, but must not be negative");
     o = good;
     o.join_timeout_ms = -5;
-    refuse(o, GW_INVALID, "a join timeout of -5 ms");
+    refuse(o, GW_INVALID, "the join timeout is -5 ms, but must not be negative");
     o = good;
     o.threads = -1;
     refuse(o, GW_INVALID, "-1 threads");
@@ -290,7 +291,7 @@ static void it_accepts_a_group_instead_of_a_rank(void **state) {
     o = resolve(GW_OPTIONS(gw_rpc_options, .job = GW_JOB_JOIN, .init_method = "file:///tmp/x"));
     assert_int_equal(o.job, GW_JOB_JOIN);
     set_environment("GW_JOB=enter", NULL, NULL, NULL);
-    refuse(none, GW_INVALID, "GW_JOB is \"enter\", not create or join");
+    refuse(none, GW_INVALID, "GW_JOB is \"enter\", but must be create or join");
     const gw_rpc_options both = GW_OPTIONS(gw_rpc_options, .job = GW_JOB_JOIN, .world_size = 2,
                                            .init_method = "file:///tmp/x");
     refuse(both, GW_INVALID, "an elastic job assigns ranks itself");

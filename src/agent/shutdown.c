@@ -146,12 +146,14 @@ void gw_rpc_shutdown_with(gw_scope *root, gw_rpc_shutdown_options options) {
                                   "the others to call gw_rpc_shutdown" };
     int64_t timeout_ms = options.timeout_ms > 0 ? options.timeout_ms : GW_NO_TIMEOUT;
     if (options.timeout_ms < 0)  // it leaves all the same
-        scope_fail(root, GW_INVALID, "gw_rpc_shutdown: a timeout of %lld ms",
+        scope_fail(root, GW_INVALID,
+                   "gw_rpc_shutdown: the timeout is %lld ms, but must not be negative",
                    (long long)options.timeout_ms);
     leave(root, &together, timeout_ms);
 }
 
 void gw_rpc_leave(gw_scope *root) {
-    static const way alone = { "gw_rpc_leave", leaving_ask_alone_on_loop, "what runs to end" };
+    static const way alone = { "gw_rpc_leave", leaving_ask_alone_on_loop,
+                               "calls and references of this worker to end" };
     leave(root, &alone, GW_NO_TIMEOUT);
 }

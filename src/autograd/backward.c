@@ -17,8 +17,8 @@ static bool check(gw_scope *s, gw_tensor *loss, const gw_backward_options *o) {
     if (!loss) {
         fail(s, "no tensor");
     } else if (o->input_count < 0 || (o->input_count > 0 && !o->inputs)) {
-        scope_fail_of(s, "backward", GW_INVALID, "%d inputs%s", o->input_count,
-                      o->inputs ? "" : " at NULL");
+        scope_fail_of(s, "backward", GW_INVALID, ".input_count is %d%s", o->input_count,
+                      o->inputs ? "" : ", but .inputs is NULL");
     } else if (!tensor_needs_grad(loss)) {
         fail(s, "this tensor needs no gradient, and was not computed from a tensor that does");
     } else if (!o->gradient && loss->numel != 1) {

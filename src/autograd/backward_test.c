@@ -349,10 +349,10 @@ static void inputs_must_need_gradients(void **state) {
 
     s = gw_scope_open(NULL);
     gw_backward(s, leaf(s, 1), .inputs = &x, .input_count = -1);
-    assert_fails(s, GW_INVALID, "backward: -1 inputs");
+    assert_fails(s, GW_INVALID, "backward: .input_count is -1");
     s = gw_scope_open(NULL);
     gw_backward(s, leaf(s, 1), .input_count = 2);
-    assert_fails(s, GW_INVALID, "backward: 2 inputs at NULL");
+    assert_fails(s, GW_INVALID, "backward: .input_count is 2, but .inputs is NULL");
 }
 
 static void it_does_nothing_in_a_failed_scope(void **state) {

@@ -39,8 +39,9 @@ bool gate_set(gw_scope *s, gate *g) {
     for (int i = 0; i < g->leaf_count && gw_ok(s); i++) {
         int number = 0;
         if (gate_of(g->leaves[i], &number))
-            scope_fail(s, GW_DUPLICATE,
-                       "a tensor's gradient has one gate, and this one's has that");
+            scope_fail(
+                s, GW_DUPLICATE,
+                "the gradient of this tensor already has a gate, and cannot have a second one");
         else if (!put_gate(g->leaves[i], g, i))
             scope_fail(s, GW_NO_MEMORY, "no memory for a gate");
         if (!gw_ok(s)) {
@@ -186,10 +187,9 @@ static bool note_inside(const pass *p) {
         if (!g) continue;
         atomic_store_explicit(&g->has_inside, true, memory_order_relaxed);
         if (!atomic_load_explicit(&g->overlaps, memory_order_relaxed)) continue;
-        return scope_fail(
-            p->scope, GW_INVALID,
-            "static_graph: a pass inside a hook uses a parameter of the model, but none did "
-            "in the first pass");
+        return scope_fail(p->scope, GW_INVALID,
+                          "static_graph: a pass inside a hook uses a parameter of the model, but "
+                          "no pass inside a hook did so in the first pass");
     }
     return true;
 }

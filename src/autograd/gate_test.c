@@ -260,7 +260,7 @@ static void break_it(gw_scope *root) {
 
     test_gate second = t;
     assert_false(gate_set(s, &second.base));
-    expect(s, GW_DUPLICATE, "one gate");
+    expect(s, GW_DUPLICATE, "already has a gate");
     gw_backward(s, loss_of(s, &t));
     assert_true(grad_of(s, t.leaves[0]) == 20);
     gw_scope_close_up(s);

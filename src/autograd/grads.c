@@ -127,11 +127,10 @@ static uint32_t number_of(const gw_scope *s) {
 
 bool grads_check_missed(gw_scope *s, const char *function, uint32_t left) {
     if (!gw_ok(s) || !left_is_missed(left, s, number_of(s))) return gw_ok(s);
-    return scope_fail(
-        s, GW_WRONG_STATE,
-        "%s: the backward passes of this scope left no gradient of these parameters, and "
-        "%s: call it in the scope that gw_backward was given",
-        function, left_describe(left).text);
+    return scope_fail(s, GW_WRONG_STATE,
+                      "%s: the backward passes of this scope left no gradient of these parameters, "
+                      "and %s: make this call in the scope that gw_backward was given",
+                      function, left_describe(left).text);
 }
 
 void grads_note_used(const gw_scope *s, gw_tensor *leaf) {
@@ -145,8 +144,8 @@ bool grads_check_pass(gw_scope *s, const char *function, uint32_t left) {
     if (!gw_ok(s) || g || has_pass_of_caller(s)) return gw_ok(s);
     if (left)
         scope_fail(s, GW_WRONG_STATE,
-                   "%s: no backward pass was made in this scope, and %s: call it in the scope that "
-                   "gw_backward was given",
+                   "%s: no backward pass was made in this scope, and %s: make this call in the "
+                   "scope that gw_backward was given",
                    function, left_describe(left).text);
     else
         scope_fail(s, GW_WRONG_STATE,
@@ -248,7 +247,8 @@ int gw_grads_count(const gw_scope *s) {
 
 gw_tensor_grad gw_grads_get(gw_scope *s, int index) {
     if (gw_ok(s) && (index < 0 || index >= gw_grads_count(s)))
-        scope_fail(s, GW_INVALID, "gradient %d of %d", index, gw_grads_count(s));
+        scope_fail(s, GW_INVALID, "gradient %d is out of range for %d gradients", index,
+                   gw_grads_count(s));
     if (gw_ok(s)) {
         grads_item *item = &grads_of(s)->items[index];
         item->is_read = true;

@@ -63,7 +63,7 @@ static void a_number_out_of_range_is_an_error(void **state) {
     assert_true(tensor_is_poison(gw_grads_get(s, 1).grad));
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, GW_INVALID);
-    assert_non_null(strstr(e.text, "gradient 1 of 1"));
+    assert_non_null(strstr(e.text, "gradient 1 is out of range for 1 gradients"));
 }
 
 static void a_replaced_gradient_keeps_its_position(void **state) {

@@ -45,10 +45,10 @@ static grad_hooks **hooks_of(gw_tensor *x) {
 int gw_register_hook(gw_scope *s, gw_tensor *x, gw_grad_hook *hook, void *context) {
     if (!gw_ok(s)) return 0;
     if (!x || !hook || !tensor_needs_grad(x)) {
-        scope_fail(s, GW_INVALID, "a hook on the gradient of %s",
-                   !x      ? "no tensor"
-                   : !hook ? "a tensor, without a function"
-                           : "a tensor that needs none");
+        scope_fail(s, GW_INVALID, "gw_register_hook: %s",
+                   !x      ? "the tensor is NULL"
+                   : !hook ? "the function is NULL"
+                           : "the tensor needs no gradient");
         return 0;
     }
     grad_hooks *h = grad_hooks_get(hooks_of(x));

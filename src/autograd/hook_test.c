@@ -79,7 +79,7 @@ static void one_of_another_shape_fails_the_pass(void **state) {
 
     s = gw_scope_open(NULL);
     gw_register_hook(s, gw_requires_grad(s, gw_ones(s, GW_F32, 2)), NULL, NULL);
-    assert_non_null(strstr(gw_scope_close(s).text, "without a function"));
+    assert_non_null(strstr(gw_scope_close(s).text, "the function is NULL"));
 }
 
 // ---- Hooks that add and remove hooks ------------------------------------------------------------

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static bool fail_memory(pass *p) {
-    return scope_fail_of(p->scope, "backward", GW_NO_MEMORY, "no memory for its plan");
+    return scope_fail_of(p->scope, "backward", GW_NO_MEMORY, "no memory for the plan of the pass");
 }
 
 // Reserves memory for |more| items in an array that begins as |small|, inside the pass.

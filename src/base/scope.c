@@ -301,7 +301,7 @@ bool scope_fail_of(gw_scope *s, const char *function, gw_status status, const ch
 bool scope_check_array(gw_scope *s, const char *function, const void *items, int64_t count) {
     if (count < 0 || (count && !items))
         scope_fail_of(s, function, GW_INVALID,
-                      count < 0 ? "an array of %lld items"
+                      count < 0 ? "an array cannot have %lld items"
                                 : "an array of %lld items was given as NULL",
                       (long long)count);
     return !s->error;
@@ -344,7 +344,8 @@ int64_t scope_now_ns(const gw_scope *s) {
 void gw_scope_set_timeout(gw_scope *s, int64_t timeout_ms) {
     if (s == &no_memory_scope) return;
     if (timeout_ms < 0) {
-        scope_fail(s, GW_INVALID, "a timeout of %lld ms", (long long)timeout_ms);
+        scope_fail(s, GW_INVALID, "the timeout is %lld ms, but must not be negative",
+                   (long long)timeout_ms);
         return;
     }
     int64_t outer = s->parent ? s->parent->deadline_ns : ENV_NEVER;

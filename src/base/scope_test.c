@@ -307,7 +307,7 @@ static void the_earlier_deadline_counts(void **state) {
     s->deadline_ns = 1;
     assert_int_equal(gw_scope_time_left_ms(s), 0);
     gw_scope_set_timeout(s, -1);
-    assert_string_equal(gw_scope_error(s)->text, "a timeout of -1 ms");
+    assert_string_equal(gw_scope_error(s)->text, "the timeout is -1 ms, but must not be negative");
     gw_scope_close_up(s);
 }
 

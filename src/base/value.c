@@ -281,7 +281,7 @@ static bool check_container(gw_scope *s, const char *kind, const void *container
                             const void *poison) {
     if (s->error) return false;
     if (!container)
-        scope_fail(s, GW_INVALID, "there is no %s", kind);
+        scope_fail(s, GW_INVALID, "the %s is NULL", kind);
     else if (container == poison)
         scope_fail(s, GW_INVALID, "the %s was made in a scope that has failed", kind);
     return !s->error;
@@ -292,7 +292,7 @@ static bool check_list(gw_scope *s, const gw_list *list) {
 }
 
 static bool check_key(gw_scope *s, const char *key) {
-    if (!s->error && !key) scope_fail(s, GW_INVALID, "there is no key");
+    if (!s->error && !key) scope_fail(s, GW_INVALID, "the key is NULL");
     return !s->error;
 }
 

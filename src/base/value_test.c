@@ -232,10 +232,10 @@ static void null_is_no_container(void **state) {
     assert_int_equal(gw_map_count(NULL), 0);
     assert_int_equal(gw_map_find(NULL, "a").kind, GW_NONE);
     gw_list_get(s, NULL, 0);
-    assert_string_equal(gw_scope_error(s)->text, "there is no list");
+    assert_string_equal(gw_scope_error(s)->text, "the list is NULL");
     gw_scope_clear(s);
     gw_map_put(s, NULL, "a", 1);
-    assert_string_equal(gw_scope_error(s)->text, "there is no map");
+    assert_string_equal(gw_scope_error(s)->text, "the map is NULL");
     gw_scope_clear(s);
     gw_scope_close_up(s);
 }

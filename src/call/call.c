@@ -22,7 +22,7 @@ static gw_status check_flight(call *c) {
     if (!status) status = agent_check_on_loop(a, c->to, &c->error);
     if (status) return status;
     if (a->phase == AGENT_DRAINING && c->fixed.depth == 1)
-        return error_set(&c->error, GW_WRONG_STATE, "a call after shutdown");
+        return error_set(&c->error, GW_WRONG_STATE, "a call is not possible after shutdown");
     if (c->context && (status = context_check_cancelled(c->context->scope, &c->error)))
         return status;
     return GW_OK;

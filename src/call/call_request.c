@@ -94,8 +94,10 @@ static gw_status write_request(call *c, gw_scope *s, gw_target to, const char *f
         return error_set(e, GW_LIMIT, "functions call each other more than %d levels deep",
                          LIMIT_DEPTH);
     if (count < 0 || count > LIMIT_ARGS)
-        return error_set(e, GW_LIMIT, "%d arguments, at most %d", count, LIMIT_ARGS);
-    if (count && !args) return error_set(e, GW_INVALID, "%d arguments at NULL", count);
+        return error_set(e, GW_LIMIT, "%d arguments were given, but only 0 to %d are allowed",
+                         count, LIMIT_ARGS);
+    if (count && !args)
+        return error_set(e, GW_INVALID, "%d arguments were given, but their array is NULL", count);
     c->fixed.key = scope_call_key(s);
     status = outgoing_init(&c->outgoing, c->agent, KIND_REQUEST, e);
     if (status) return status;
@@ -126,7 +128,8 @@ static gw_status check_name(const char *function, gw_error *error) {
 
 static gw_status check_options(gw_call_options options, gw_error *error) {
     if (options.timeout_ms >= GW_AGENT_TIMEOUT) return GW_OK;
-    return error_set(error, GW_INVALID, "a timeout of %lld ms", (long long)options.timeout_ms);
+    return error_set(error, GW_INVALID, "the timeout is %lld ms, but must not be negative",
+                     (long long)options.timeout_ms);
 }
 
 static gw_status open_future(call *c, const char *name) {

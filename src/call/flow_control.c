@@ -37,10 +37,10 @@ static gw_status overloaded(const agent *a, int rank, bool counts, gw_error *err
     const char *name = agent_member(a, rank)->name;
     uint32_t call_count = call_peer_of(a, rank)->call_count;
     if (counts && call_count >= calls_of(a)->limits.calls_per_peer)
-        return error_set(error, GW_OVERLOADED, "%s: %u calls to this worker have not returned",
+        return error_set(error, GW_OVERLOADED, "%s: %u calls to that worker have not returned",
                          name, call_count);
     return error_set(error, GW_OVERLOADED,
-                     "%s: %llu bytes are waiting until this worker receives them", name,
+                     "%s: %llu bytes are waiting until that worker receives them", name,
                      (unsigned long long)(a->peers ? peers_get_backlog(a->peers, rank).all : 0));
 }
 

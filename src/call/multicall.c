@@ -46,7 +46,10 @@ static bool open_spread(spread *x, gw_scope *s, gw_target to) {
     *x = (spread){ .agent = s->error ? NULL : agent_of(s), .count = to.worker_count };
     if (!x->agent) return false;
     if (to.worker_count < 0 || (to.worker_count && !to.workers))
-        return scope_fail(s, GW_INVALID, "a call to %d workers", to.worker_count);
+        return scope_fail(
+            s, GW_INVALID,
+            "a call to %d workers: this number is negative, or the list of workers is NULL",
+            to.worker_count);
     x->calls = mem_calloc((size_t)(x->count + 1) * sizeof *x->calls);
     x->futures = mem_calloc((size_t)(x->count + 1) * sizeof(gw_future *));
     if (x->calls && x->futures) return true;

@@ -211,7 +211,8 @@ static gw_status keep_unexpected(agent *a, int from, uint64_t id, uint64_t size,
                                  bool *out_fits, gw_error *error) {
     call_peer *sender = call_peer_of(a, from);
     if (sender->unexpected_count >= LIMIT_UNEXPECTED_PROMISES)
-        return error_set(error, GW_LIMIT, "%u values have arrived for requests that have not",
+        return error_set(error, GW_LIMIT,
+                         "too many values have arrived before the requests that need them: %u",
                          sender->unexpected_count);
     gw_status status = add_promise(a, id, out, error);
     if (status) return status;

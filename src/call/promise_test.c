@@ -73,7 +73,8 @@ static void keep_too_many(agent *a) {
     call_peer *sender = call_peer_of(a, 2);
     sender->unexpected_count = LIMIT_UNEXPECTED_PROMISES;
     assert_int_equal(receive(a, 2, id_of(1, 1), &error), GW_LIMIT);
-    assert_string_equal(error.text, "65536 values have arrived for requests that have not");
+    assert_string_equal(error.text,
+                        "too many values have arrived before the requests that need them: 65536");
     sender->unexpected_count = 0;
     assert_int_equal(calls_of(a)->promises.count, 0);
 }

@@ -44,10 +44,12 @@ static bool are_zero(const uint8_t zero[3]) {
 gw_status request_read(const message *m, request_header *out, gw_error *error) {
     reader r = reader_of(m->head.data, m->head.size);
     if (!take(&r, &out->fixed, sizeof out->fixed))
-        return error_set(error, GW_PROTOCOL, "request: %zu bytes", m->head.size);
+        return error_set(error, GW_PROTOCOL, "malformed request: it has only %zu bytes",
+                         m->head.size);
     reader_take(&r, reader_u32(&r));
     if (!reader_text(&r, out->function, sizeof out->function))
-        return error_set(error, GW_PROTOCOL, "request: no name of a function");
+        return error_set(error, GW_PROTOCOL,
+                         "malformed request: the function's name is truncated or too long");
     out->origin_size = reader_u32(&r);
     out->origin = reader_take(&r, out->origin_size);
     if (out->origin_size > LIMIT_ORIGIN_BYTES)
@@ -55,17 +57,19 @@ gw_status request_read(const message *m, request_header *out, gw_error *error) {
                          "malformed request: the source line has %u bytes, at most %d are allowed",
                          out->origin_size, LIMIT_ORIGIN_BYTES);
     out->arg_count = reader_u32(&r);
-    if (r.failed) return error_set(error, GW_PROTOCOL, "request: cut off");
+    if (r.failed) return error_set(error, GW_PROTOCOL, "malformed request: truncated");
     if (out->arg_count > LIMIT_ARGS)
-        return error_set(error, GW_LIMIT, "request: %u arguments, at most %d", out->arg_count,
-                         LIMIT_ARGS);
+        return error_set(error, GW_LIMIT, "malformed request: %u arguments, at most %d are allowed",
+                         out->arg_count, LIMIT_ARGS);
     const request_fixed *f = &out->fixed;
     if (!f->call || f->call >> ID_COUNT_BITS)
-        return error_set(error, GW_PROTOCOL, "request: call %llu", (unsigned long long)f->call);
+        return error_set(error, GW_PROTOCOL, "malformed request: the call number %llu is invalid",
+                         (unsigned long long)f->call);
     if (f->depth < 1 || f->depth > LIMIT_DEPTH)
-        return error_set(error, GW_LIMIT, "request: %d hops, at most %d", f->depth, LIMIT_DEPTH);
+        return error_set(error, GW_LIMIT, "malformed request: its depth is %d, but must be 1 to %d",
+                         f->depth, LIMIT_DEPTH);
     if (f->one_way > 1 || (f->one_way && f->result) || f->untracked > 1 || f->has_pass > 1)
-        return error_set(error, GW_PROTOCOL, "request: zero bytes are not");
+        return error_set(error, GW_PROTOCOL, "malformed request: invalid flags");
     out->args_at = (size_t)(r.at - m->head.data);
     return GW_OK;
 }
@@ -197,7 +201,8 @@ static result *read_error(agent *a, incoming *p, size_t value_at) {
     uint8_t tag = reader_u8(&r);
     gw_status status = decode_error(&r, &sent, &wrong);
     if (!status && tag != GW_ERROR)
-        error_set(&wrong, GW_PROTOCOL, "reply: an error of tag %d", tag);
+        error_set(&wrong, GW_PROTOCOL,
+                  "malformed reply: an error was expected, not a value of tag %d", tag);
     incoming_close_on_loop(a, p);
     return result_of_error(status || tag != GW_ERROR ? &wrong : &sent);
 }

@@ -83,7 +83,7 @@ static gw_status add_function(gw_registry *r, const char *name, function f,
 static gw_status add_class(gw_registry *r, const char *name, gw_class_options options,
                            gw_error *error) {
     if (!options.open)
-        return error_set(error, GW_INVALID, "class %.140s has no open", name ? name : "");
+        return error_set(error, GW_INVALID, "class %.140s: .open is NULL", name ? name : "");
     class *c = mem_calloc(sizeof *c);
     char *copy = mem_strdup(name ? name : "");
     if (!c || !copy) {

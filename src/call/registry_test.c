@@ -76,7 +76,7 @@ static void it_refuses_invalid_functions(void **state) {
     gw_registry_add_method(s, r, "f", "m", GW_INLINE, NULL, no_method);
     expect(s, GW_NOT_FOUND, "method m: no class f is registered");
     gw_registry_add_class(s, r, "c", (gw_class_options){ .size = 8 });
-    expect(s, GW_INVALID, "class c has no open");
+    expect(s, GW_INVALID, "class c: .open is NULL");
     gw_registry_add_class(s, r, "c", class_options);
     gw_registry_add_method(s, r, "c", "m", GW_INLINE, NULL, no_method);
     gw_registry_add_method(s, r, "c", "m", GW_INLINE, NULL, no_method);

@@ -368,7 +368,7 @@ gw_status served_call_cancelled_on_loop(agent *a, int from, message *m, gw_error
     reader r = reader_of(m->head.data, m->head.size);
     uint64_t call = reader_u64(&r);
     message_release(m);
-    if (r.failed) return error_set(error, GW_PROTOCOL, "cancel: cut off");
+    if (r.failed) return error_set(error, GW_PROTOCOL, "malformed cancel message: truncated");
     served_call *s = find_served_call(a, from, call);
     gw_error why;
     if (!s || s->result_entry) return GW_OK;

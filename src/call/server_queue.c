@@ -315,14 +315,14 @@ typedef MACHINE_RULE(served_call_state, served_call_event, served_call *s) rule;
 
 // clang-format off
 static const rule rules[] = {
-    { SERVED_ARGUMENTS, SERVED_READY,     SERVED_ORDER,     served_call_enter_queue_on_loop, "calls of one order start in the order in which they arrived (CALL-6)" },
-    { SERVED_ARGUMENTS, SERVED_BLOCKED,   SERVED_DEFERRED,  defer,                           "the caller does not read its replies: one more would only be queued (FLOW-2)" },
+    { SERVED_ARGUMENTS, SERVED_READY,     SERVED_ORDER,     served_call_enter_queue_on_loop, "calls in one call queue start in the order in which they arrived (CALL-6)" },
+    { SERVED_ARGUMENTS, SERVED_BLOCKED,   SERVED_DEFERRED,  defer,                           "the caller does not read its replies: one more reply would only be queued (FLOW-2)" },
 
     { SERVED_ORDER,     SERVED_ADMITTED,  SERVED_SCHEDULED, served_call_schedule_on_loop,    "all calls before it have started, or are ordered by the queue that it enters" },
     { SERVED_ORDER,     SERVED_TO_OBJECT, SERVED_TURN,      served_call_take_turn_on_loop,   "methods of an object run one at a time" },
     { SERVED_ORDER,     SERVED_BLOCKED,   SERVED_DEFERRED,  defer_admitted,                  "its caller has stopped reading replies since the call arrived" },
 
-    { SERVED_TURN,      SERVED_GRANTED,   SERVED_SCHEDULED, served_call_schedule_on_loop,    "no other method of the object runs until its body ends" },
+    { SERVED_TURN,      SERVED_GRANTED,   SERVED_SCHEDULED, served_call_schedule_on_loop,    "no other method of the object runs until the body of the call ends" },
     { SERVED_TURN,      SERVED_BLOCKED,   SERVED_DEFERRED,  return_turn,                     "a call that flow control delays must not keep the turn of its object" },
 
     { SERVED_SCHEDULED, SERVED_STARTED,   SERVED_RUNNING,   served_call_start_on_loop,       "its arguments no longer count as queued" },
@@ -337,11 +337,11 @@ static const rule rules[] = {
     { SERVED_RUNNING,   SERVED_REPLIED,   SERVED_ENDED,     nothing,                         "the body has returned its result" },
     { SERVED_RESULT,    SERVED_REPLIED,   SERVED_ENDED,     nothing,                         "the future has resolved, or is no longer awaited" },
 
-    { SERVED_ARGUMENTS, SERVED_REFUSED,   SERVED_ENDED,     stop_awaiting,                   "an argument failed, it was cancelled, or its deadline passed" },
-    { SERVED_ORDER,     SERVED_REFUSED,   SERVED_ENDED,     nothing,                         "there is no such method or no memory, or it was cancelled" },
-    { SERVED_DEFERRED,  SERVED_REFUSED,   SERVED_ENDED,     leave_deferred,                  "it was cancelled" },
-    { SERVED_TURN,      SERVED_REFUSED,   SERVED_ENDED,     leave_turn,                      "it was cancelled" },
-    { SERVED_SCHEDULED, SERVED_REFUSED,   SERVED_ENDED,     leave_schedule,                  "it was cancelled before a thread ran it" },
+    { SERVED_ARGUMENTS, SERVED_REFUSED,   SERVED_ENDED,     stop_awaiting,                   "an argument failed, the call was cancelled, or its deadline passed" },
+    { SERVED_ORDER,     SERVED_REFUSED,   SERVED_ENDED,     nothing,                         "there is no such method or no memory, or the call was cancelled" },
+    { SERVED_DEFERRED,  SERVED_REFUSED,   SERVED_ENDED,     leave_deferred,                  "the call was cancelled" },
+    { SERVED_TURN,      SERVED_REFUSED,   SERVED_ENDED,     leave_turn,                      "the call was cancelled" },
+    { SERVED_SCHEDULED, SERVED_REFUSED,   SERVED_ENDED,     leave_schedule,                  "the call was cancelled before a thread ran it" },
 };
 // clang-format on
 

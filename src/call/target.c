@@ -37,7 +37,9 @@ gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *
         return error_set(error, GW_NOT_FOUND, "%s has no worker named \"%.140s\"%s", self, to.name,
                          nearest_words(&n));
     }
-    if (to.workers) return error_set(error, GW_INVALID, "several workers, where one is called");
+    if (to.workers)
+        return error_set(error, GW_INVALID,
+                         "the target has several workers, but this function calls only one");
     if (to.rank == NO_RANK)
         return error_set(error, GW_INVALID, "the worker or reference given as the target is NULL");
     if (to.rank < 0 || to.rank >= a->member_count || !agent_member(a, (int)to.rank)->known)

@@ -44,8 +44,8 @@ static gw_value join_lists(gw_scope *s, gw_list *items, int depth) {
     for (int i = 1; i < gw_list_count(items); i++) {
         int other = gw_list_count(gw_list_get(s, items, i).as.list);
         if (other == size) continue;
-        scope_fail(s, GW_INVALID, "gw_default_collate: one list has %d elements, another %d", size,
-                   other);
+        scope_fail(s, GW_INVALID, "gw_default_collate: one list has %d elements, another list %d",
+                   size, other);
         return gw_none();
     }
     gw_list *joined = gw_list_open(s);
@@ -71,7 +71,8 @@ static gw_value join_maps(gw_scope *s, gw_list *items, int depth) {
 }
 
 static bool check_kinds(gw_scope *s, gw_list *items) {
-    if (gw_list_count(items) == 0) scope_fail(s, GW_INVALID, "gw_default_collate: no items");
+    if (gw_list_count(items) == 0)
+        scope_fail(s, GW_INVALID, "gw_default_collate: the list of items is empty");
     for (int i = 1; i < gw_list_count(items) && gw_ok(s); i++) {
         gw_kind first = gw_list_get(s, items, 0).kind, kind = gw_list_get(s, items, i).kind;
         if (kind != first)
@@ -97,7 +98,8 @@ static gw_value put_together(gw_scope *s, gw_list *items, int depth) {
     case GW_LIST: return join_lists(s, items, depth);
     case GW_MAP: return join_maps(s, items, depth);
     default:
-        scope_fail(s, GW_INVALID, "gw_default_collate: items of kind %s", gw_kind_name(kind));
+        scope_fail(s, GW_INVALID, "gw_default_collate: items of kind %s cannot be put together",
+                   gw_kind_name(kind));
         return gw_none();
     }
 }

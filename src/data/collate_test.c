@@ -80,7 +80,7 @@ static void mixed_items_are_refused(void **state) {
     assert_refuses("name", person(s, "ada", 36), gw_map_open(s));
     gw_scope *s = gw_scope_open(NULL);
     together(s, GW_NO_ARGS);
-    assert_fails(s, GW_INVALID, "no items");
+    assert_fails(s, GW_INVALID, "the list of items is empty");
 }
 
 GW_TESTS(data_collate, tensors_are_stacked, numbers_become_tensors, strings_stay_a_list,

@@ -57,7 +57,7 @@ gw_dataset *gw_dataset_open(gw_scope *s, const char *name, int64_t count, gw_dat
     if (!check_name(s, "gw_dataset_open", name)) return &poison;
     if (count < 0 || !item) {
         scope_fail(s, GW_INVALID, "gw_dataset_open: %s: %s", name,
-                   item ? "a negative count" : "no function");
+                   item ? "the count is negative" : "no function");
         return &poison;
     }
     gw_dataset *d = new_dataset(s, name, count);
@@ -189,8 +189,8 @@ gw_value dataset_read(gw_scope *s, const gw_dataset *d, int64_t index) {
 gw_value gw_dataset_get(gw_scope *s, gw_dataset *d, int64_t index) {
     if (!dataset_check(s, d, "gw_dataset_get")) return gw_none();
     if (index < 0 || index >= d->count) {
-        scope_fail(s, GW_INVALID, "gw_dataset_get: %s: item %lld of %lld", d->name,
-                   (long long)index, (long long)d->count);
+        scope_fail(s, GW_INVALID, "gw_dataset_get: %s: item %lld is out of range for %lld items",
+                   d->name, (long long)index, (long long)d->count);
         return gw_none();
     }
     return dataset_read(s, d, index);

@@ -9,7 +9,7 @@ static void a_function_gives_items(void **state) {
     assert_string_equal(gw_dataset_name(d), "tens");
     assert_int_equal(gw_int_of(s, gw_dataset_get(s, d, 4)), 40);
     gw_dataset_get(s, d, 5);
-    assert_fails(s, GW_INVALID, "gw_dataset_get: tens: item 5 of 5");
+    assert_fails(s, GW_INVALID, "gw_dataset_get: tens: item 5 is out of range for 5 items");
 }
 
 static gw_tensor *numbers(gw_scope *s, int64_t rows, int64_t columns) {
@@ -63,7 +63,7 @@ static void a_subset_has_the_items_it_names(void **state) {
 static void an_invalid_dataset_is_refused(void **state) {
     (void)state;
     assert_refuses(gw_dataset_open(s, "", 3, ten_times, NULL), "gw_dataset_open: no name");
-    assert_refuses(gw_dataset_open(s, "tens", -1, ten_times, NULL), "tens: a negative count");
+    assert_refuses(gw_dataset_open(s, "tens", -1, ten_times, NULL), "tens: the count is negative");
     assert_refuses(gw_dataset_open(s, "tens", 3, NULL, NULL), "tens: no function");
     assert_refuses(gw_tensor_dataset(s, "rows", numbers(s, 3, 2), numbers(s, 4, 2)),
                    "gw_tensor_dataset: rows: tensor 1 has 4 rows, but the first has 3");

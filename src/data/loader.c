@@ -46,8 +46,10 @@ bool loader_check(gw_scope *s, const gw_data_loader *l, const char *function) {
 // ---- Making -------------------------------------------------------------------------------------
 static const char *problem_of(const gw_dataset *d, const gw_data_loader_options *o) {
     if (o->batch_size < 0) return "batch_size is negative";
-    if (o->batch_size == 0 && o->drop_last) return "drop_last without batches";
-    if (o->batch_size == 0 && o->collate_fn) return "collate_fn without batches";
+    if (o->batch_size == 0 && o->drop_last)
+        return ".drop_last cannot be set with .batch_size = 0, which makes no batches";
+    if (o->batch_size == 0 && o->collate_fn)
+        return ".collate_fn cannot be set with .batch_size = 0, which makes no batches";
     if (o->sampler && o->shuffle) return ".shuffle cannot be set together with .sampler";
     if (o->sampler && o->sampler->total != d->count) return "the sampler is of another dataset";
     if (o->num_workers < 0) return "num_workers is negative";
@@ -157,8 +159,10 @@ void gw_data_loader_set_epoch(gw_scope *s, gw_data_loader *l, int64_t epoch) {
 gw_value gw_data_loader_batch(gw_scope *s, gw_data_loader *l) {
     if (!loader_check(s, l, "gw_data_loader_batch")) return gw_none();
     if (!l->has_batch) {
-        scope_fail(s, GW_WRONG_STATE, "gw_data_loader_batch: %s: gw_data_loader_next gives one",
-                   l->dataset->name);
+        scope_fail(
+            s, GW_WRONG_STATE,
+            "gw_data_loader_batch: %s: there is no current batch: call gw_data_loader_next first",
+            l->dataset->name);
         return gw_none();
     }
     if (value_handle(l->batch)) gw_keep_handle(s, value_handle(l->batch));

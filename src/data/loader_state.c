@@ -43,7 +43,9 @@ void gw_data_loader_load_state_dict(gw_scope *s, gw_data_loader *l, gw_map *map)
     if (!map) scope_fail(s, GW_INVALID, "gw_data_loader_load_state_dict: no map");
     for (int i = 0; i < NUMBER_COUNT && gw_ok(s); i++) numbers[i] = number_of(s, map, names[i]);
     if (gw_ok(s) && gw_map_count(map) != NUMBER_COUNT)
-        scope_fail(s, GW_INVALID, "gw_data_loader_load_state_dict: names that are no loader's");
+        scope_fail(s, GW_INVALID,
+                   "gw_data_loader_load_state_dict: the map has keys that the state of a loader "
+                   "does not have");
     if (gw_ok(s)) check(s, l, numbers);
     if (!gw_ok(s)) return;
     loader_rewind(l);

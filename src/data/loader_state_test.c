@@ -46,7 +46,7 @@ static void invalid_state_is_refused_and_changes_nothing(void **state) {
         { "position", gw_value_of(12), "tens: the state has position 12 in epoch 0" },
         { "epoch", gw_value_of(-1), "in epoch -1" },
         { "seed", gw_value_of("one"), "\"seed\" is string, not an int" },
-        { "colour", gw_value_of(1), "names that are no loader's" },
+        { "colour", gw_value_of(1), "keys that the state of a loader does not have" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gw_scope *root = gw_scope_open(NULL), *s = gw_scope_open(root);

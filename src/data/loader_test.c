@@ -239,8 +239,10 @@ static void an_error_of_collating_names_the_dataset(void **state) {
 static void options_that_make_no_sense_are_refused(void **state) {
     (void)state;
     assert_refuses("tens: batch_size is negative", .batch_size = -1);
-    assert_refuses("drop_last without batches", .batch_size = 0, .drop_last = true);
-    assert_refuses("collate_fn without", .batch_size = 0, .collate_fn = gw_default_collate);
+    assert_refuses(".drop_last cannot be set with .batch_size = 0, which makes no batches",
+                   .batch_size = 0, .drop_last = true);
+    assert_refuses(".collate_fn cannot be set with .batch_size = 0", .batch_size = 0,
+                   .collate_fn = gw_default_collate);
     assert_refuses(".shuffle cannot be set together with .sampler",
                    .sampler = gw_sequential_sampler(s, d), .shuffle = true);
     assert_refuses("the sampler is of another dataset",

@@ -63,7 +63,9 @@ gw_sampler *gw_distributed_sampler_with(gw_scope *s, gw_dataset *d,
 void gw_sampler_set_epoch(gw_scope *s, gw_sampler *p, int64_t epoch) {
     if (!sampler_check(s, p, "gw_sampler_set_epoch")) return;
     if (epoch < 0)
-        scope_fail(s, GW_INVALID, "gw_sampler_set_epoch: epoch %lld", (long long)epoch);
+        scope_fail(s, GW_INVALID,
+                   "gw_sampler_set_epoch: the epoch is %lld, but must not be negative",
+                   (long long)epoch);
     else
         p->epoch = epoch;
 }

@@ -93,7 +93,7 @@ static void an_invalid_share_is_refused(void **state) {
                    "rank must be 0 to 1");
     gw_scope *s = gw_scope_open(NULL);
     gw_sampler_set_epoch(s, gw_random_sampler(s, tens(s, 3), 0), -1);
-    assert_fails(s, GW_INVALID, "gw_sampler_set_epoch: epoch -1");
+    assert_fails(s, GW_INVALID, "gw_sampler_set_epoch: the epoch is -1, but must not be negative");
 }
 
 GW_TESTS(data_sampler, replicas_have_the_items_that_pytorch_gives_them, replicas_share_one_order,

@@ -164,12 +164,13 @@ gw_future *collect_start(gw_scope *s, agent *a, gw_future *const *fs, int count,
 static bool are_usable(gw_scope *s, agent *a, const char *function, gw_future *const *fs,
                        int count) {
     if (count < 0 || (count && !fs))
-        return scope_fail(s, GW_INVALID, "%s of %d futures%s", function, count,
-                          fs ? "" : " at NULL");
+        return scope_fail(s, GW_INVALID, "%s: %d futures were given%s", function, count,
+                          fs ? "" : ", but the array is NULL");
     for (int i = 0; i < count; i++) {
         if (fs[i] && fs[i] != &future_poison && fs[i]->agent == a) continue;
-        return scope_fail(s, GW_INVALID,
-                          "future %d belongs to another agent, or is of a call that failed", i);
+        return scope_fail(
+            s, GW_INVALID,
+            "future %d is NULL, belongs to another agent, or is of a call that failed", i);
     }
     return true;
 }
@@ -179,7 +180,7 @@ static gw_future *gather(gw_scope *s, const char *function, gw_future *const *fs
     agent *a = s->error ? NULL : agent_of(s);
     if (!a || !are_usable(s, a, function, fs, count)) return &future_poison;
     if (count || mode != COLLECT_FIRST) return collect_start(s, a, fs, count, mode);
-    scope_fail(s, GW_INVALID, "%s of 0 futures", function);
+    scope_fail(s, GW_INVALID, "%s: no future was given", function);
     return &future_poison;
 }
 

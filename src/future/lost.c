@@ -85,8 +85,8 @@ gw_future *gw_member_lost(gw_scope *s, const gw_worker *workers, int count) {
     agent *a = s->error ? NULL : agent_of(s);
     if (!a) return &future_poison;
     if (count < 0 || (count && !workers)) {
-        scope_fail(s, GW_INVALID, "gw_member_lost of %d workers%s", count,
-                   workers ? "" : " at NULL");
+        scope_fail(s, GW_INVALID, "gw_member_lost: %d workers were given%s", count,
+                   workers ? "" : ", but the array is NULL");
         return &future_poison;
     }
     if (!are_members(s, a, workers, count)) return &future_poison;

@@ -34,7 +34,8 @@ static void follow(gw_scope *s, gw_future *f, gw_future *in) {
     gw_error error;
     if (in == &future_poison || in->agent != f->agent || in == f) {
         error_set(&error, GW_INVALID,
-                  "this future cannot be completed by a future that waits for it");
+                  "this future cannot be completed by itself, by a future of another agent or by a "
+                  "future of a call that failed");
         complete(s, f, result_of_error(&error));
         return;
     }
@@ -219,7 +220,8 @@ static void run_done(then *t, gw_scope *s) {
     scope_lend(s);
     scope_run(s, call_done, &r);
     scope_take_back(s);
-    if (s->error) log_error("after a future: %s", s->error->text);
+    if (s->error)
+        log_error("a function that was called after a future has failed: %s", s->error->text);
 }
 
 static void run_body(then *t, gw_scope *s) {
@@ -323,7 +325,7 @@ static bool is_usable(gw_scope *s, const gw_future *f) {
 }
 
 static bool has_body(gw_scope *s, bool has) {
-    if (!has) scope_fail(s, GW_INVALID, "the function to run after the future is NULL");
+    if (!has) scope_fail(s, GW_INVALID, "no function is given to run after the future: it is NULL");
     return has;
 }
 

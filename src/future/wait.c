@@ -84,7 +84,8 @@ const gw_error *gw_future_error(const gw_future *f) {
 
 void gw_wait_all(gw_scope *s, gw_future *const *fs, int count) {
     if (count < 0 || (count && !fs)) {
-        scope_fail(s, GW_INVALID, "gw_wait_all of %d futures%s", count, fs ? "" : " at NULL");
+        scope_fail(s, GW_INVALID, "gw_wait_all: %d futures were given%s", count,
+                   fs ? "" : ", but the array is NULL");
         return;
     }
     for (int i = 0; i < count; i++)

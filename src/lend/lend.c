@@ -34,8 +34,7 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
 
 static gw_status recalled(agent *a, int from, reader *r, gw_error *error) {
     uint64_t last = reader_u64(r);
-    if (r->failed || reader_left(r))
-        return error_set(error, GW_PROTOCOL, "recall: malformed message");
+    if (r->failed || reader_left(r)) return error_set(error, GW_PROTOCOL, "malformed recall");
     receiver_keep_on_loop(a, from, last);
     return GW_OK;
 }
@@ -44,7 +43,7 @@ static gw_status received(agent *a, int from, message *m, gw_error *error) {
     reader r = reader_of(m->head.data, m->head.size);
     gw_status status = GW_OK;
     if (from == a->rank) {
-        status = error_set(error, GW_PROTOCOL, "lending to itself");
+        status = error_set(error, GW_PROTOCOL, "the worker has sent a lending message to itself");
     } else {
         switch (m->kind) {
         case LEND_KIND_OFFER: status = receiver_offered_on_loop(a, from, &r, error); break;

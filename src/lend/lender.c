@@ -106,7 +106,7 @@ static gw_status read_answer(reader *r, answer *out, gw_error *error) {
     reader_text(r, out->reasons.map, sizeof out->reasons.map);
     reader_text(r, out->reasons.read, sizeof out->reasons.read);
     if (r->failed || reader_left(r) || maps > 1 || reads > 1)
-        return error_set(error, GW_PROTOCOL, "answer: malformed message");
+        return error_set(error, GW_PROTOCOL, "malformed answer to an offer to lend");
     out->ways = (unsigned)maps << WAY_MAP | (unsigned)reads << WAY_READ;
     return GW_OK;
 }
@@ -125,7 +125,8 @@ gw_status lender_answered_on_loop(agent *a, int from, reader *r, gw_error *error
     if (status) return status;
     bool is_first = p->state == OFFER_MADE;
     if (!is_first && (p->state != OFFER_ANSWERED || x.ways & ~p->ways))
-        return error_set(error, GW_PROTOCOL, "answer: nothing was offered");
+        return error_set(error, GW_PROTOCOL,
+                         "an answer to an offer to lend that this worker has not made");
     p->state = OFFER_ANSWERED;
     p->ways = x.ways;
     if (x.reasons.map[0]) memcpy(p->reasons.map, x.reasons.map, sizeof p->reasons.map);
@@ -250,13 +251,14 @@ gw_status lender_returned_on_loop(agent *a, int from, reader *r, gw_error *error
     uint32_t count = reader_u32(r);
     if (r->failed || count != reader_left(r) / sizeof(uint64_t) ||
         reader_left(r) % sizeof(uint64_t))
-        return error_set(error, GW_PROTOCOL, "returns: %u leases in %zu bytes", count,
-                         reader_left(r));
+        return error_set(error, GW_PROTOCOL, "malformed return of leases: %u leases in %zu bytes",
+                         count, reader_left(r));
     while (count--) {
         uint64_t number = reader_u64(r);
         lease *x = take_lease(p, number);
         if (!x)
-            return error_set(error, GW_PROTOCOL, "returns: lease %llu is not out",
+            return error_set(error, GW_PROTOCOL,
+                             "malformed return of leases: lease %llu does not exist",
                              (unsigned long long)number);
         failpoint("lend_returned");
         if (!has_mutation(MUTATION_LEASE_KEPT)) handle_release(x);

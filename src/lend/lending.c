@@ -25,8 +25,11 @@ __attribute__((format(printf, 2, 3))) static const char *describe(char out[LEND_
 static const char *describe_ways(const lend_peer *p, char out[LEND_DESCRIPTION_BYTES]) {
     const lend_reasons *why = &p->reasons;
     bool is_mapped = p->ways & 1u << WAY_MAP, is_read = p->ways & 1u << WAY_READ;
-    if (is_mapped && is_read) return describe(out, "lent, or pulled where the program has them");
-    if (is_mapped) return describe(out, "lent, or sent where the program has them: %s", why->read);
+    if (is_mapped && is_read)
+        return describe(out, "lent, or pulled if they are in the program's own memory");
+    if (is_mapped)
+        return describe(out, "lent, or sent if they are in the program's own memory: %s",
+                        why->read);
     if (is_read) return describe(out, "pulled, not lent: %s", why->map);
     if (strcmp(why->map, why->read) == 0) return describe(out, "sent: %s", why->map);
     return describe(out, "sent, not lent: %s; not pulled: %s", why->map, why->read);

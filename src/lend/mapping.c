@@ -41,9 +41,10 @@ void *reason_set(char *reason, size_t size, const char *format, ...) {
 bool host_id_is_same(const host_id *there, char *reason, size_t size) {
     host_id own;
     if (!host_id_find(&own)) return reason_set(reason, size, "there is no /proc");
-    if (strcmp(own.boot, there->boot) != 0) return reason_set(reason, size, "another host");
+    if (strcmp(own.boot, there->boot) != 0)
+        return reason_set(reason, size, "it is on another host");
     if (own.pid_namespace != there->pid_namespace)
-        return reason_set(reason, size, "another pid namespace");
+        return reason_set(reason, size, "it is in another pid namespace");
     return true;
 }
 
@@ -122,7 +123,7 @@ mapping *mapping_open(const arena_location *p, uint64_t incarnation, char *reaso
     if (!host_id_is_same(&p->host, reason, reason_size)) return NULL;
     if (!p->size) return reason_set(reason, reason_size, "it has no memory that can be mapped");
     if (p->size < ARENA_HEADER_BYTES || p->size % ARENA_UNIT_BYTES)
-        return reason_set(reason, reason_size, "an arena of %llu bytes",
+        return reason_set(reason, reason_size, "its arena has an invalid size of %llu bytes",
                           (unsigned long long)p->size);
     int descriptor = open_memfd(p);
     if (descriptor < 0) return explain_opening(p, reason, reason_size);

@@ -64,15 +64,15 @@ static void it_refuses_memory_that_is_no_arena(void **state) {
     arena_location p = own_arena(), other = p;
     expect_refusal(&p, INCARNATION + 1, "the memory is not its own");
     memcpy(other.host.boot, "another", 8);
-    expect_refusal(&other, INCARNATION, "another host");
+    expect_refusal(&other, INCARNATION, "it is on another host");
     other = p;
     other.host.pid_namespace++;
-    expect_refusal(&other, INCARNATION, "another pid namespace");
+    expect_refusal(&other, INCARNATION, "it is in another pid namespace");
     other = p;
     other.size -= UNIT;
     expect_refusal(&other, INCARNATION, "not sealed");
     other.size = 17;
-    expect_refusal(&other, INCARNATION, "an arena of 17 bytes");
+    expect_refusal(&other, INCARNATION, "its arena has an invalid size of 17 bytes");
     other = p;
     other.descriptor = 0;
     expect_refusal(&other, INCARNATION, "cannot be opened");

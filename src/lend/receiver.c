@@ -257,7 +257,7 @@ static gw_status read_offer(reader *r, offer_fields *out, gw_error *error) {
     p->descriptor = reader_u32(r);
     reader_text(r, p->host.boot, sizeof p->host.boot);
     if (r->failed || reader_left(r))
-        return error_set(error, GW_PROTOCOL, "offer: malformed message");
+        return error_set(error, GW_PROTOCOL, "malformed offer to lend");
     if (p->size > LIMIT_ARENA_BYTES)
         return error_set(
             error, GW_LIMIT,
@@ -304,13 +304,14 @@ gw_status receiver_offered_on_loop(agent *a, int from, reader *r, gw_error *erro
     offer_fields x;
     gw_status status = read_offer(r, &x, error);
     if (status) return status;
-    if (p->was_offered) return error_set(error, GW_PROTOCOL, "offer: the second one");
+    if (p->was_offered)
+        return error_set(error, GW_PROTOCOL, "a second offer to lend of the same worker");
     p->was_offered = true;
     lend_reasons why = { 0 };
     if (l->off)
         decline(&why, "turned off there by %s", l->off);
     else if (l->is_leaving || l->stopped)
-        decline(&why, "%s", "it leaves");
+        decline(&why, "%s", "it leaves the job");
     else
         try_ways(a, from, &x, &why);
     receiver_answer_on_loop(a, from, &why);
@@ -350,7 +351,8 @@ bool receiver_skip(const agent *a, reader *table) {
 }
 
 static gw_status check_entry(const lent_entry *e, gw_error *error) {
-    if (e->size == 0) return error_set(error, GW_PROTOCOL, "lent: segment %u is empty", e->index);
+    if (e->size == 0)
+        return error_set(error, GW_PROTOCOL, "lent tensor: segment %u is empty", e->index);
     if (e->size > LIMIT_TENSOR_BYTES)
         return error_set(error, GW_PROTOCOL,
                          "lent tensor: segment %u has %llu bytes, at most 4 GiB are allowed",
@@ -365,7 +367,7 @@ static bool is_within(uint64_t at, uint64_t size, uint64_t whole) {
 static gw_status take_own(agent *a, int from, const lent_entry *e, segment *out, gw_error *error) {
     const lease *x = map_find(&lend_peer_of(a, from)->leases, e->lease);
     if (!x)
-        return error_set(error, GW_PROTOCOL, "lent: lease %llu is not out",
+        return error_set(error, GW_PROTOCOL, "lent tensor: lease %llu does not exist",
                          (unsigned long long)e->lease);
     if (!is_within(e->at, e->size, x->size))
         return error_set(error, GW_PROTOCOL,
@@ -439,7 +441,8 @@ static gw_status take_mapped(agent *a, int from, const lent_entry *e, segment *o
                              gw_error *error) {
     lending *l = lending_of(a);
     lend_peer *p = lend_peer_of(a, from);
-    if (l->stopped) return error_set(error, GW_DISCONNECTED, "lent: %s has left", a->name);
+    if (l->stopped)
+        return error_set(error, GW_DISCONNECTED, "lent tensor: %s has left the job", a->name);
     if (!p->mapping)
         return error_set(error, GW_PROTOCOL,
                          "lent tensor: the arena of the sender is not mapped on this worker");
@@ -448,7 +451,8 @@ static gw_status take_mapped(agent *a, int from, const lent_entry *e, segment *o
                          "lent tensor: invalid place: %llu bytes at %llu of an arena of %zu bytes",
                          (unsigned long long)e->size, (unsigned long long)e->at, p->mapping->size);
     if (p->held_count >= LIMIT_LEASES_PER_PEER)
-        return error_set(error, GW_PROTOCOL, "lent: more than %d tensors", LIMIT_LEASES_PER_PEER);
+        return error_set(error, GW_PROTOCOL, "lent tensors: more than %d tensors of one worker",
+                         LIMIT_LEASES_PER_PEER);
     if (!renew_mapping(p)) return receiver_no_memory(error);
     if (l->is_leaving) return copy_mapped(a, from, e, out, error);
     held_lease *x = receiver_note(a, from, e, p->mapping);
@@ -476,7 +480,8 @@ static gw_status take_read(agent *a, int from, const lent_entry *e, segment *out
 gw_status receiver_read(agent *a, int from, reader *table, gw_handle **out, gw_error *error) {
     lent_entry e;
     segment arrived = { 0 };
-    if (!lent_entry_take(table, &e)) return error_set(error, GW_PROTOCOL, "lent: cut off");
+    if (!lent_entry_take(table, &e))
+        return error_set(error, GW_PROTOCOL, "malformed lent tensor: truncated");
     gw_status status = check_entry(&e, error);
     if (status) return status;
     arrival *x = mem_take(sizeof *x);
@@ -485,7 +490,9 @@ gw_status receiver_read(agent *a, int from, reader *table, gw_handle **out, gw_e
     case LENT_MAPPED: status = take_mapped(a, from, &e, &arrived, error); break;
     case LENT_OWN: status = take_own(a, from, &e, &arrived, error); break;
     case LENT_READ: status = take_read(a, from, &e, &arrived, error); break;
-    default: status = error_set(error, GW_PROTOCOL, "lent: kind %u", e.kind); break;
+    default:
+        status = error_set(error, GW_PROTOCOL, "malformed lent tensor: unknown kind %u", e.kind);
+        break;
     }
     if (status) {
         mem_give(x, sizeof *x);

@@ -38,7 +38,8 @@ static gw_status check(const lend_peer *p, const lent_entry *e, gw_error *error)
     if (!p->source)
         return error_set(error, GW_PROTOCOL,
                          "lent tensor: this worker cannot read the memory of the sender");
-    if (e->size == 0) return error_set(error, GW_PROTOCOL, "lent: segment %u is empty", e->index);
+    if (e->size == 0)
+        return error_set(error, GW_PROTOCOL, "lent tensor: segment %u is empty", e->index);
     if (e->at > UINT64_MAX - e->size)
         return error_set(
             error, GW_PROTOCOL,
@@ -52,7 +53,8 @@ static gw_status check(const lend_peer *p, const lent_entry *e, gw_error *error)
     if (e->size > LIMIT_MESSAGE_BYTES - p->reads_bytes)
         return error_set(error, GW_LIMIT, "lent tensors: a message needs more than 8 GiB");
     if (p->held_count >= LIMIT_LEASES_PER_PEER)
-        return error_set(error, GW_PROTOCOL, "lent: more than %d tensors", LIMIT_LEASES_PER_PEER);
+        return error_set(error, GW_PROTOCOL, "lent tensors: more than %d tensors of one worker",
+                         LIMIT_LEASES_PER_PEER);
     return GW_OK;
 }
 
@@ -206,7 +208,7 @@ gw_status remote_read_take(agent *a, int from, const lent_entry *e, block **out,
         read_now_on_loop(x);
     }
     if (!x->is_over || x->size != e->size)
-        return error_set(error, GW_PROTOCOL, "lent: lease %llu twice",
+        return error_set(error, GW_PROTOCOL, "malformed lent tensor: lease %llu was used before",
                          (unsigned long long)e->lease);
     if (x->status == GW_NO_MEMORY) return receiver_no_memory(error);
     if (x->status)

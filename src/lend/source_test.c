@@ -112,10 +112,10 @@ static void it_accepts_a_process_tag_alone(void **state) {
     expect_refusal(&host, tag, INCARNATION + 1, "the memory is not its own");
     expect_refusal(&host, 0, INCARNATION, "it does not allow reading its memory");
     memcpy(other.boot, "another", 8);
-    expect_refusal(&other, tag, INCARNATION, "another host");
+    expect_refusal(&other, tag, INCARNATION, "it is on another host");
     other = host;
     other.pid_namespace++;
-    expect_refusal(&other, tag, INCARNATION, "another pid namespace");
+    expect_refusal(&other, tag, INCARNATION, "it is in another pid namespace");
     other = host;
     other.process = 1 << 30;
     expect_refusal(&other, tag, INCARNATION, "its process has ended");

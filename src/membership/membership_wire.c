@@ -114,7 +114,7 @@ gw_status membership_decode(const message *from, membership_message *out, gw_err
     reader r = reader_of(from->head.data, from->head.size);
     *out = (membership_message){ .kind = from->kind };
     if (from->kind < MEMBERSHIP_HEARTBEAT || from->kind > MEMBERSHIP_CALL_BACK)
-        return error_set(error, GW_PROTOCOL, "a message of kind %d", from->kind);
+        return error_set(error, GW_PROTOCOL, "a message has the unknown kind %d", from->kind);
     switch (from->kind) {
     case MEMBERSHIP_HEARTBEAT: decode_flags(&r, out); break;
     case MEMBERSHIP_VIEW:

@@ -136,7 +136,7 @@ static void it_refuses_truncated_and_longer_messages(void **state) {
         assert_int_equal(membership_decode(m, &got, &error), GW_PROTOCOL);
         message_release(m);
     }
-    expect(message_open(38), "a message of kind 38");
+    expect(message_open(38), "a message has the unknown kind 38");
     expect(encode((membership_message){ .kind = MEMBERSHIP_HEARTBEAT, .flags = MEMBERSHIP_FULL }),
            "heartbeat: malformed fields");
     expect(encode((membership_message){ .kind = MEMBERSHIP_VIEW, .flags = 8 }),

@@ -144,7 +144,7 @@ static gw_status decode_refusal(reader *r, handshake *out, gw_error *error) {
     out->connection_number = reader_u64(r);
     reader_text(r, out->text, sizeof out->text);
     if (r->failed || reader_left(r) > 0 || reason == 0 || reason >= REFUSED_COUNT)
-        return error_set(error, GW_PROTOCOL, "a malformed refusal");
+        return error_set(error, GW_PROTOCOL, "malformed refusal");
     out->reason = (refusal_reason)reason;
     return GW_OK;
 }
@@ -162,7 +162,8 @@ static gw_status skip_capabilities(reader *r, gw_error *error) {
                         reader_text(r, value, sizeof value);
         for (uint32_t k = 0; k < i && is_valid; k++) is_valid = strcmp(keys[k], keys[i]) != 0;
         if (!is_valid)
-            return error_set(error, GW_PROTOCOL, "malformed first message: capability %u", i);
+            return error_set(error, GW_PROTOCOL,
+                             "malformed first message: capability %u is invalid", i);
     }
     if (reader_left(r) == 0) return GW_OK;
     return error_set(error, GW_PROTOCOL, "malformed first message: %zu trailing bytes",

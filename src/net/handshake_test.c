@@ -205,11 +205,11 @@ static void it_refuses_malformed_maps(void **state) {
     } cases[] = {
         { "\1\0\0", 3, "malformed first message: 0 capabilities in 3 bytes" },
         { "\21\0\0\0", 4, "malformed first message: 17 capabilities in 0 bytes" },
-        { "\1\0\0\0", 4, "malformed first message: capability 0" },
-        { "\1\0\0\0\0\0\0\0\1\0\0\0v", 13, "malformed first message: capability 0" },
-        { "\1\0\0\0\1\0\0\0\0\1\0\0\0v", 14, "malformed first message: capability 0" },
+        { "\1\0\0\0", 4, "malformed first message: capability 0 is invalid" },
+        { "\1\0\0\0\0\0\0\0\1\0\0\0v", 13, "malformed first message: capability 0 is invalid" },
+        { "\1\0\0\0\1\0\0\0\0\1\0\0\0v", 14, "malformed first message: capability 0 is invalid" },
         { "\2\0\0\0\1\0\0\0k\0\0\0\0\1\0\0\0k\0\0\0\0", 22,
-          "malformed first message: capability 1" },
+          "malformed first message: capability 1 is invalid" },
         { "\1\0\0\0\1\0\0\0k\0\0\0\0x", 14, "malformed first message: 1 trailing bytes" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -302,11 +302,14 @@ static gw_module *open_output(gw_scope *s, int64_t features, gw_nn_attention_opt
 static bool check_sizes(gw_scope *s, const attention *a) {
     if (!gw_ok(s)) return false;
     if (a->features < 1 || a->heads < 1 || a->features % a->heads)
-        scope_fail(s, GW_INVALID, "gw_nn_multihead_attention: %lld features in %lld heads",
-                   (long long)a->features, (long long)a->heads);
+        scope_fail(
+            s, GW_INVALID,
+            "gw_nn_multihead_attention: %lld features cannot be divided equally among %lld heads",
+            (long long)a->features, (long long)a->heads);
     else if (a->kdim < 1 || a->vdim < 1)
         scope_fail(s, GW_INVALID,
-                   "gw_nn_multihead_attention: keys of %lld features, values of %lld",
+                   "gw_nn_multihead_attention: keys have %lld features and values %lld, but each "
+                   "must have 1 or more",
                    (long long)a->kdim, (long long)a->vdim);
     else if (!(a->dropout >= 0 && a->dropout <= 1))
         scope_fail(s, GW_INVALID, "gw_nn_multihead_attention: %g is no probability", a->dropout);

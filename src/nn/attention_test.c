@@ -178,12 +178,17 @@ static void assert_not_opened(int64_t features, int64_t heads, gw_nn_attention_o
 
 static void impossible_options_are_refused(void **state) {
     (void)state;
-    assert_not_opened(4, 3, plain, "gw_nn_multihead_attention: 4 features in 3 heads");
-    assert_not_opened(4, 0, plain, "gw_nn_multihead_attention: 4 features in 0 heads");
+    assert_not_opened(
+        4, 3, plain,
+        "gw_nn_multihead_attention: 4 features cannot be divided equally among 3 heads");
+    assert_not_opened(
+        4, 0, plain,
+        "gw_nn_multihead_attention: 4 features cannot be divided equally among 0 heads");
     assert_not_opened(4, 2, GW_OPTIONS(gw_nn_attention_options, .dropout = 2),
                       "gw_nn_multihead_attention: 2 is no probability");
     assert_not_opened(4, 2, GW_OPTIONS(gw_nn_attention_options, .kdim = -1),
-                      "gw_nn_multihead_attention: keys of -1 features, values of 4");
+                      "gw_nn_multihead_attention: keys have -1 features and values 4, but each "
+                      "must have 1 or more");
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 3, 4);
     gw_nn_multihead_attention_call(s, gw_nn_relu(s), x, x, x);

@@ -88,7 +88,8 @@ bool batch_norm_set_normalize(gw_module *m, batch_normalize *normalize, batch_re
 static gw_module *open_batch_norm(gw_scope *s, const char *name, int dims_min, int dims_max,
                                   int64_t features, gw_nn_batch_norm_options options) {
     if (gw_ok(s) && features < 1)
-        scope_fail(s, GW_INVALID, "gw_nn_%s: %lld features", name, (long long)features);
+        scope_fail(s, GW_INVALID, "gw_nn_%s: the number of features is %lld, but must be 1 or more",
+                   name, (long long)features);
     batch_norm b = {
         .dims_min = dims_min,
         .dims_max = dims_max,

@@ -77,7 +77,8 @@ static void assert_refused(norm_open *open, int64_t features, int dims, const ch
 
 static void wrong_inputs_are_refused(void **state) {
     (void)state;
-    assert_refused(gw_nn_batch_norm1d_with, 0, 2, "gw_nn_batch_norm1d: 0 features");
+    assert_refused(gw_nn_batch_norm1d_with, 0, 2,
+                   "gw_nn_batch_norm1d: the number of features is 0, but must be 1 or more");
     assert_refused(gw_nn_batch_norm1d_with, 3, 4,
                    "gw_nn_batch_norm1d: the input has 4 dimensions, but must have 2 or 3");
     assert_refused(gw_nn_batch_norm2d_with, 3, 3,

@@ -75,8 +75,10 @@ static bool check_value(gw_scope *s, const gw_tensor *logits, const gw_tensor *v
     for (int back = 1; back <= value->dims && back < logits->dims; back++) {
         int64_t a = logits->sizes[logits->dims - 1 - back], b = value->sizes[value->dims - back];
         if (a == b || a == 1 || b == 1) continue;
-        return scope_fail(s, GW_INVALID, "gw_categorical_log_prob: values %s of distributions %s",
-                          shape_text(value).text, shape_text(logits).text);
+        return scope_fail(
+            s, GW_INVALID,
+            "gw_categorical_log_prob: values of shape %s do not fit distributions of shape %s",
+            shape_text(value).text, shape_text(logits).text);
     }
     return true;
 }

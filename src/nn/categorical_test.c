@@ -122,8 +122,9 @@ static void errors_are_its_own(void **state) {
     assert_string_equal(gw_scope_error(s)->text, "gw_categorical_log_prob: no tensor");
     gw_scope_clear(s);
     gw_categorical_log_prob(s, c, gw_zeros(s, GW_I64, 2));
-    assert_string_equal(gw_scope_error(s)->text,
-                        "gw_categorical_log_prob: values 2 of distributions 3x4");
+    assert_string_equal(
+        gw_scope_error(s)->text,
+        "gw_categorical_log_prob: values of shape 2 do not fit distributions of shape 3x4");
     gw_scope_clear(s);
     gw_categorical_log_prob(s, c, gw_zeros(s, GW_F32, 3));
     assert_string_equal(gw_scope_error(s)->text,

@@ -69,16 +69,17 @@ static bool check_conv(gw_scope *s, const char *name, int dims, int64_t in, int6
                        int64_t groups, const int64_t kernel[2]) {
     if (!gw_ok(s)) return false;
     if (in < 1 || out < 1)
-        scope_fail(s, GW_INVALID, "gw_nn_%s: from %lld to %lld channels", name, (long long)in,
-                   (long long)out);
+        scope_fail(s, GW_INVALID,
+                   "gw_nn_%s: from %lld to %lld channels: both numbers must be 1 or more", name,
+                   (long long)in, (long long)out);
     else if (groups < 1 || in % groups || out % groups)
         scope_fail(
             s, GW_INVALID,
             "gw_nn_%s: %lld input and %lld output channels cannot be divided into %lld groups",
             name, (long long)in, (long long)out, (long long)groups);
     else if (kernel[0] < 1 || kernel[dims - 1] < 1)
-        scope_fail(s, GW_INVALID, "gw_nn_%s: a kernel of %lld", name,
-                   (long long)(kernel[0] < 1 ? kernel[0] : kernel[1]));
+        scope_fail(s, GW_INVALID, "gw_nn_%s: the size of the kernel is %lld, but must be 1 or more",
+                   name, (long long)(kernel[0] < 1 ? kernel[0] : kernel[1]));
     return gw_ok(s);
 }
 
@@ -89,7 +90,8 @@ static gw_module *open_conv(gw_scope *s, int dims, int64_t in, int64_t out,
     if (!check_conv(s, name, dims, in, out, groups, options.kernel)) return &module_poison;
     bool zeros = options.padding_mode == GW_PAD_ZEROS;
     if ((unsigned)options.padding_mode > GW_PAD_CIRCULAR) {
-        scope_fail(s, GW_INVALID, "gw_nn_%s: %d is no padding_mode", name, options.padding_mode);
+        scope_fail(s, GW_INVALID, "gw_nn_%s: .padding_mode is %d, which does not exist", name,
+                   options.padding_mode);
         return &module_poison;
     }
     convolution o = { .mode = options.padding_mode,

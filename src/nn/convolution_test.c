@@ -81,7 +81,8 @@ static void paddings_that_do_not_fit_are_refused(void **state) {
                         "gw_nn_conv1d: the padding 4 is too large for 4 numbers");
     gw_scope_clear(s);
     gw_nn_conv1d(s, 1, 1, .kernel = { 3 }, .padding_mode = (gw_padding_mode)9);
-    assert_string_equal(gw_scope_close(s).text, "gw_nn_conv1d: 9 is no padding_mode");
+    assert_string_equal(gw_scope_close(s).text,
+                        "gw_nn_conv1d: .padding_mode is 9, which does not exist");
 }
 
 // A network like those for digits: every layer fits the output of the one before it.
@@ -129,10 +130,12 @@ static void assert_refused(int64_t in, int64_t out, gw_nn_conv_options options, 
 static void convolutions_that_cannot_be_are_refused(void **state) {
     (void)state;
     gw_nn_conv_options three = GW_OPTIONS(gw_nn_conv_options, .kernel = { 3, 3 });
-    assert_refused(0, 2, three, "gw_nn_conv2d: from 0 to 2 channels");
-    assert_refused(2, 2, GW_OPTIONS(gw_nn_conv_options), "gw_nn_conv2d: a kernel of 0");
+    assert_refused(0, 2, three,
+                   "gw_nn_conv2d: from 0 to 2 channels: both numbers must be 1 or more");
+    assert_refused(2, 2, GW_OPTIONS(gw_nn_conv_options),
+                   "gw_nn_conv2d: the size of the kernel is 0, but must be 1 or more");
     assert_refused(2, 2, GW_OPTIONS(gw_nn_conv_options, .kernel = { 3, -1 }),
-                   "gw_nn_conv2d: a kernel of -1");
+                   "gw_nn_conv2d: the size of the kernel is -1, but must be 1 or more");
     assert_refused(4, 6, GW_OPTIONS(gw_nn_conv_options, .kernel = { 3, 3 }, .groups = 4),
                    "gw_nn_conv2d: 4 input and 6 output channels cannot be divided into 4 groups");
     assert_refused(3, 2, three,

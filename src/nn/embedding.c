@@ -67,8 +67,10 @@ static gw_tensor *forward_embedding(gw_scope *s, gw_module *m, gw_tensor *x) {
 
 static bool check(gw_scope *s, gw_nn_embedding_options o) {
     if (gw_ok(s) && !(o.max_norm >= 0 && o.norm_type > 0))
-        scope_fail(s, GW_INVALID, "gw_nn_embedding: max_norm is %g, norm_type %g", o.max_norm,
-                   o.norm_type);
+        scope_fail(s, GW_INVALID,
+                   "gw_nn_embedding: max_norm is %g and norm_type is %g, but max_norm must not be "
+                   "negative, and norm_type must be above 0",
+                   o.max_norm, o.norm_type);
     if (gw_ok(s) && o.max_norm > 0 && o.dtype != GW_F32 && o.dtype != GW_F64)
         scope_fail(s, GW_INVALID,
                    "gw_nn_embedding: max_norm can be used with f32 and f64, not with %s",

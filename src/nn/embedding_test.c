@@ -110,7 +110,7 @@ static void mismatched_arguments_are_errors(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_nn_embedding(s, 0, 3);
-    expect_fails(s, "gw_nn_embedding: 0 rows of 3 features");
+    expect_fails(s, "gw_nn_embedding: 0 rows of 3 features: both numbers must be 1 or more");
     gw_nn_embedding(s, 5, 3, .padding_idx = 5);
     expect_fails(s, "gw_nn_embedding: padding_idx 5 out of range for 5 rows");
     gw_module *m = gw_nn_embedding(s, 5, 3), *bag = gw_nn_embedding_bag(s, 5, 3);
@@ -178,7 +178,8 @@ static void rows_that_are_used_are_shortened(void **state) {
     gw_module_call(s, m, gw_from(s, ((int64_t[]){ 3 }), 1));
     expect_fails(s, "gw.embedding: index 3 out of range for 3 rows");
     gw_nn_embedding(s, 3, 2, .max_norm = -1);
-    expect_fails(s, "gw_nn_embedding: max_norm is -1, norm_type 2");
+    expect_fails(s, "gw_nn_embedding: max_norm is -1 and norm_type is 2, but max_norm must not be "
+                    "negative, and norm_type must be above 0");
     gw_nn_embedding(s, 3, 2, .max_norm = 1, .dtype = GW_F16);
     expect_fails(s, "gw_nn_embedding: max_norm can be used with f32 and f64, not with f16");
     assert_int_equal(gw_scope_close(s).status, GW_OK);

@@ -34,8 +34,8 @@ static bool check_table(gw_scope *s, const char *maker, int64_t count, int64_t f
                         const gw_nn_embedding_options *o) {
     if (!gw_ok(s)) return false;
     if (count < 1 || features < 1)
-        scope_fail(s, GW_INVALID, "%s: %lld rows of %lld features", maker, (long long)count,
-                   (long long)features);
+        scope_fail(s, GW_INVALID, "%s: %lld rows of %lld features: both numbers must be 1 or more",
+                   maker, (long long)count, (long long)features);
     else if (o->padding_idx != GW_NOT_GIVEN && (o->padding_idx < -count || o->padding_idx >= count))
         scope_fail(s, GW_INVALID, "%s: padding_idx %lld out of range for %lld rows", maker,
                    (long long)o->padding_idx, (long long)count);

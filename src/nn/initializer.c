@@ -86,7 +86,8 @@ gw_tensor *gw_init_dirac(gw_scope *s, gw_tensor *x, int64_t groups) {
     if (!may_begin(s, x, "gw_init_dirac", 3)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     if (groups < 1 || x->sizes[0] % groups != 0)
-        scope_fail(t, GW_INVALID, "gw_init_dirac: %lld channels in %lld groups",
+        scope_fail(t, GW_INVALID,
+                   "gw_init_dirac: %lld channels cannot be divided equally among %lld groups",
                    (long long)x->sizes[0], (long long)groups);
     return finish(s, t, x, gw_ok(t) ? dirac(t, x, groups) : tensor_poison_of(s));
 }
@@ -153,8 +154,10 @@ gw_tensor *(gw_init_trunc_normal)(gw_scope *s, gw_tensor *x, double mean, double
     if (!may_begin(s, x, "gw_init_trunc_normal", 0)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     if (!(std > 0 && a < b))
-        scope_fail(t, GW_INVALID, "gw_init_trunc_normal: deviation %g between %g and %g", std, a,
-                   b);
+        scope_fail(t, GW_INVALID,
+                   "gw_init_trunc_normal: the deviation %g must be above 0, and the bound %g below "
+                   "the bound %g",
+                   std, a, b);
     return finish(s, t, x, gw_ok(t) ? truncated(t, x, mean, std, a, b) : tensor_poison_of(s));
 }
 

@@ -86,11 +86,13 @@ static void invalid_targets_are_errors(void **state) {
     gw_init_eye(s, weight);
     expect_fails(s, weight, "gw_init_eye: 3 dimensions are no matrix");
     gw_init_dirac(s, weight, 2);
-    expect_fails(s, weight, "gw_init_dirac: 3 channels in 2 groups");
+    expect_fails(s, weight, "gw_init_dirac: 3 channels cannot be divided equally among 2 groups");
     gw_init_sparse(s, gw_zeros(s, GW_F32, 2, 2), 1.5, 1);
     expect_fails(s, weight, "gw_init_sparse: sparsity 1.5 is not between 0 and 1");
     gw_init_trunc_normal(s, weight, 0, 1, 2, -2);
-    expect_fails(s, weight, "gw_init_trunc_normal: deviation 1 between 2 and -2");
+    expect_fails(s, weight,
+                 "gw_init_trunc_normal: the deviation 1 must be above 0, and the bound 2 below the "
+                 "bound -2");
     assert_true(largest(s, weight) == 0);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }

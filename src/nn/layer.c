@@ -16,8 +16,9 @@ static gw_tensor *forward_linear(gw_scope *s, gw_module *m, gw_tensor *x) {
 
 gw_module *gw_nn_linear_with(gw_scope *s, int64_t in, int64_t out, gw_nn_linear_options options) {
     if (gw_ok(s) && (in < 0 || out < 0))
-        scope_fail(s, GW_INVALID, "gw_nn_linear: from %lld to %lld features", (long long)in,
-                   (long long)out);
+        scope_fail(s, GW_INVALID,
+                   "gw_nn_linear: from %lld to %lld features: neither number may be negative",
+                   (long long)in, (long long)out);
     gw_module *m = module_new(s, "linear", forward_linear);
     // A kaiming_uniform with a = sqrt 5 has this bound, too.
     double bound = in > 0 ? 1 / sqrt((double)in) : 0;

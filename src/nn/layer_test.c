@@ -69,7 +69,8 @@ static void linear_requires_sizes(void **state) {
     gw_module_call(s, gw_nn_linear(s, -1, 2), gw_ones(s, GW_F32, 2));
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, GW_INVALID);
-    assert_non_null(strstr(e.text, "gw_nn_linear: from -1 to 2 features"));
+    assert_non_null(
+        strstr(e.text, "gw_nn_linear: from -1 to 2 features: neither number may be negative"));
 }
 
 // ---- The others ---------------------------------------------------------------------------------

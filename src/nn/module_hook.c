@@ -9,7 +9,7 @@ enum { BEFORE, AFTER, ALWAYS_BEFORE };  // the kinds of hooks
 static int add(gw_scope *s, gw_module *m, hook_function *run, void *context, int kind) {
     if (!module_is_usable(s, "a hook", m)) return 0;
     if (!run) {
-        scope_fail(s, GW_INVALID, "%s: a hook is a function", m->name);
+        scope_fail(s, GW_INVALID, "%s: the hook is NULL", m->name);
         return 0;
     }
     int number = hooks_add(&m->hooks, run, context, kind);

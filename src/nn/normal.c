@@ -30,7 +30,7 @@ gw_normal gw_normal_from(gw_scope *s, gw_tensor *loc, gw_tensor *scale) {
     bool positive = is_positive(s, scale);
     if (!gw_ok(s)) return poison_of(s);
     if (!positive) {
-        scope_fail(s, GW_INVALID, "gw_normal: a scale is not above 0, as all must be");
+        scope_fail(s, GW_INVALID, "gw_normal: a scale is not above 0, but all must be above 0");
         return poison_of(s);
     }
     return (gw_normal){ loc, scale };

@@ -106,9 +106,9 @@ static void a_scale_is_a_float_above_0(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_ones(s, GW_F32, 2);
     gw_normal n = gw_normal_from(s, x, gw_from(s, ((float[]){ 1, 0 }), 2));
-    expect_refused(s, n, "gw_normal: a scale is not above 0, as all must be");
+    expect_refused(s, n, "gw_normal: a scale is not above 0, but all must be above 0");
     n = gw_normal_from(s, x, gw_full(s, GW_F32, NAN));
-    expect_refused(s, n, "gw_normal: a scale is not above 0, as all must be");
+    expect_refused(s, n, "gw_normal: a scale is not above 0, but all must be above 0");
     n = gw_normal_from(s, gw_ones(s, GW_I64, 2), x);
     expect_refused(s, n, "gw_normal: the loc is i64, but must be a float");
     assert_int_equal(gw_scope_close(s).status, GW_OK);

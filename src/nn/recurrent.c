@@ -46,10 +46,10 @@ static bool check_settings(gw_scope *s, const recurrent *r) {
     const char *name = makers[r->kind];
     if (!gw_ok(s)) return false;
     if (r->in < 1 || r->hidden < 1)
-        scope_fail(s, GW_INVALID, "%s: from %lld to %lld features", name, (long long)r->in,
-                   (long long)r->hidden);
+        scope_fail(s, GW_INVALID, "%s: from %lld to %lld features: both numbers must be 1 or more",
+                   name, (long long)r->in, (long long)r->hidden);
     else if (r->layers < 1 || r->layers > 999)
-        scope_fail(s, GW_INVALID, "%s: %d layers", name, r->layers);
+        scope_fail(s, GW_INVALID, "%s: .layers is %d, but must be 1 to 999", name, r->layers);
     else if (!(r->dropout >= 0 && r->dropout <= 1))
         scope_fail(s, GW_INVALID, "%s: %g is no probability", name, r->dropout);
     return gw_ok(s);

@@ -116,9 +116,9 @@ static void mismatched_arguments_are_errors(void **state) {
     gw_nn_lstm_call(s, m, gw_zeros(s, GW_BF16, 2, 5, 3));
     expect_fails(s, "gw.lstm: x is bf16, but must be f32 or f64");
     gw_nn_gru(s, 3, 0);
-    expect_fails(s, "gw_nn_gru: from 3 to 0 features");
+    expect_fails(s, "gw_nn_gru: from 3 to 0 features: both numbers must be 1 or more");
     gw_nn_rnn(s, 3, 4, .layers = -1);
-    expect_fails(s, "gw_nn_rnn: -1 layers");
+    expect_fails(s, "gw_nn_rnn: .layers is -1, but must be 1 to 999");
     gw_nn_rnn(s, 3, 4, .dropout = 2);
     expect_fails(s, "gw_nn_rnn: 2 is no probability");
     assert_int_equal(gw_scope_close(s).status, GW_OK);

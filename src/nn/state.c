@@ -164,7 +164,7 @@ static void check(gw_scope *s, const gw_module *m, const state_slots *all, const
     const char *text = "";
     if (missing.count) text = text_of(s, &missing);
     if (unexpected.count)
-        text = gw_format(s, "%s%s%s, which the module has not", text, *text ? "; it " : "",
+        text = gw_format(s, "%s%s%s, which the module does not have", text, *text ? "; it " : "",
                          text_of(s, &unexpected));
     if (different.count)
         text =

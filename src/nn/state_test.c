@@ -192,8 +192,8 @@ static const misfit misfits[] = {
     { have_rows, "\"0.weight\" is f32 3x4 sparse by rows, not f32 3x4; nothing" },
     { have_a_failed_one, "2.bias: the tensor is of a scope that has failed" },
     { have_no_tensor, "\"2.bias\" is of kind int, not a tensor" },
-    { lack_and_have, "state has \"3.bias\", which the module has not; nothing has changed" },
-    { have_everything_wrong, "lacks \"2.bias\"; it has \"extra\", which the module has not; "
+    { lack_and_have, "state has \"3.bias\", which the module does not have; nothing has changed" },
+    { have_everything_wrong, "lacks \"2.bias\"; it has \"extra\", which the module does not have; "
                              "\"0.weight\" is f32 4x3, not f32 3x4" },
     { have_many, "has \"x0\", \"x1\", \"x2\" and 6 more, which" },
 };

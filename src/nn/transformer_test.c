@@ -71,7 +71,8 @@ static void wrong_calls_are_refused(void **state) {
     s = gw_scope_open(NULL);
     gw_nn_transformer_encoder_layer(s, 5, 2);
     e = gw_scope_close(s);
-    assert_string_equal(e.text, "gw_nn_multihead_attention: 5 features in 2 heads");
+    assert_string_equal(
+        e.text, "gw_nn_multihead_attention: 5 features cannot be divided equally among 2 heads");
 }
 
 static void encode_once(void *context) {

@@ -171,7 +171,7 @@ double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm) {
     if (gw_ok(s) && !params)
         scope_fail(s, GW_INVALID, "gw_clip_grad_norm: no list");
     else if (gw_ok(s) && !gw_list_count(params))
-        scope_fail(s, GW_INVALID, "gw_clip_grad_norm: an empty list");
+        scope_fail(s, GW_INVALID, "gw_clip_grad_norm: the list of parameters is empty");
     else if (gw_ok(s) && !(max_norm >= 0))
         scope_fail(s, GW_INVALID, "gw_clip_grad_norm: %g is no norm", max_norm);
     if (!gw_ok(s)) {

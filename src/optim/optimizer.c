@@ -213,8 +213,10 @@ void gw_optimizer_set_parameter_group_lr(gw_scope *s, gw_optimizer *o, int group
     if (group >= 0 && group < o->group_count)
         o->groups[group].options.lr = lr;
     else
-        scope_fail(s, GW_INVALID, "gw_optimizer_set_parameter_group_lr: group %d of %d", group,
-                   o->group_count);
+        scope_fail(
+            s, GW_INVALID,
+            "gw_optimizer_set_parameter_group_lr: group %d is out of range for %d parameter groups",
+            group, o->group_count);
 }
 
 // ---- Steps --------------------------------------------------------------------------------------

@@ -28,7 +28,8 @@ bool rule_check(gw_scope *s, const rule *r, const optimizer_group *g) {
         const option *o = &r->options[i];
         double value = option_get(o, g);
         if (value >= o->low && value < o->below) continue;
-        return scope_fail(s, GW_INVALID, "gw_%s: %s is %g", r->name, o->name, value);
+        return scope_fail(s, GW_INVALID, "gw_%s: %s is %g, which is out of range", r->name, o->name,
+                          value);
     }
     const char *problem = r->check ? r->check(g) : NULL;
     if (problem) scope_fail(s, GW_INVALID, "gw_%s: %s", r->name, problem);

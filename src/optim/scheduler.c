@@ -44,7 +44,7 @@ bool scheduler_check(gw_scope *s, const gw_scheduler *c, const char *function) {
 void gw_scheduler_step(gw_scope *s, gw_scheduler *c) {
     if (!scheduler_check(s, c, "gw_scheduler_step")) return;
     if (!c->schedule->rate) {
-        scope_fail(s, GW_INVALID, "gw_scheduler_step: gw_%s needs a metric: gw_plateau_step",
+        scope_fail(s, GW_INVALID, "gw_scheduler_step: gw_%s needs a metric: call gw_plateau_step",
                    c->schedule->name);
     } else if (c->schedule == &schedule_one_cycle &&
                c->now.step >= c->options.one_cycle.total_steps) {
@@ -60,7 +60,7 @@ void gw_scheduler_step(gw_scope *s, gw_scheduler *c) {
 void gw_plateau_step(gw_scope *s, gw_scheduler *c, double metric) {
     if (!scheduler_check(s, c, "gw_plateau_step")) return;
     if (c->schedule != &schedule_plateau) {
-        scope_fail(s, GW_INVALID, "gw_plateau_step: gw_%s takes no metric: gw_scheduler_step",
+        scope_fail(s, GW_INVALID, "gw_plateau_step: gw_%s takes no metric: call gw_scheduler_step",
                    c->schedule->name);
         return;
     }
@@ -111,13 +111,15 @@ static gw_scheduler *begin(gw_scope *s, gw_scheduler *c) {
 static void check(gw_scope *s, const gw_scheduler *c, const char *name, double value, double low,
                   double high) {
     if (value >= low && value <= high) return;
-    scope_fail(s, GW_INVALID, "gw_%s: %s is %g", c->schedule->name, name, value);
+    scope_fail(s, GW_INVALID, "gw_%s: %s is %g, which is out of range", c->schedule->name, name,
+               value);
 }
 
 static void check_count(gw_scope *s, const gw_scheduler *c, const char *name, int64_t value,
                         int64_t low) {
     if (value >= low) return;
-    scope_fail(s, GW_INVALID, "gw_%s: %s is %lld", c->schedule->name, name, (long long)value);
+    scope_fail(s, GW_INVALID, "gw_%s: %s is %lld, which is out of range", c->schedule->name, name,
+               (long long)value);
 }
 
 static const double ANY = 1.7976931348623157e308, ABOVE_0 = 2.2250738585072014e-308;
@@ -142,7 +144,10 @@ gw_scheduler *gw_multi_step_lr_with(gw_scope *s, gw_optimizer *opt, gw_multi_ste
     check(s, c, "gamma", o.gamma, 0, ANY);
     const int64_t *theirs = o.milestones;
     if (o.milestone_count < 0 || (o.milestone_count > 0 && !theirs)) {
-        scope_fail(s, GW_INVALID, "gw_multi_step_lr: %d milestones", o.milestone_count);
+        scope_fail(s, GW_INVALID,
+                   "gw_multi_step_lr: %d milestones were given, but this number is negative or "
+                   "their array is NULL",
+                   o.milestone_count);
         o.milestone_count = 0;
     }
     size_t size = (size_t)o.milestone_count * sizeof *theirs;
@@ -171,7 +176,8 @@ gw_scheduler *gw_cosine_annealing_lr_with(gw_scope *s, gw_optimizer *opt,
     if (!c) return &poison;
     check_count(s, c, "t_max", o.t_max, 1);
     if (gw_ok(s) && o.t_max > INT64_MAX / 2)
-        scope_fail(s, GW_INVALID, "gw_cosine_annealing_lr: t_max is %lld", (long long)o.t_max);
+        scope_fail(s, GW_INVALID, "gw_cosine_annealing_lr: t_max is %lld, which is out of range",
+                   (long long)o.t_max);
     check(s, c, "eta_min", o.eta_min, 0, ANY);
     c->options.cosine = o;
     return begin(s, c);

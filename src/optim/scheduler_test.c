@@ -117,7 +117,7 @@ static void a_metric_goes_to_the_schedulers_that_need_it(void **state) {
     gw_scheduler *plateau = gw_reduce_lr_on_plateau(s, opt);
     gw_scheduler *step = gw_step_lr(s, opt, .step_size = 1);
     gw_scheduler_step(s, plateau);
-    assert_non_null(strstr(gw_scope_error(s)->text, "needs a metric: gw_plateau_step"));
+    assert_non_null(strstr(gw_scope_error(s)->text, "needs a metric: call gw_plateau_step"));
     gw_scope_clear(s);
     gw_plateau_step(s, step, 1);
     assert_fails(s, GW_INVALID, "gw_step_lr takes no metric");

@@ -119,8 +119,9 @@ gw_status entry_add_holder_on_loop(entry *e, uint64_t fork, int holder, gw_error
     // A fork has one holder; a request of another worker for it is refused.
     void *listed = map_find(&e->forks, fork);
     if (listed)
-        return (intptr_t)listed == holder + 1 ? GW_OK
-                                              : error_set(error, GW_PROTOCOL, "a fork of another");
+        return (intptr_t)listed == holder + 1
+                   ? GW_OK
+                   : error_set(error, GW_PROTOCOL, "the fork belongs to another worker");
     if (p->fork_count >= LIMIT_FORKS_PER_PEER)
         return error_set(error, GW_LIMIT,
                          "%s has %u references to values of %s, and cannot have more",

@@ -222,8 +222,8 @@ static void a_refusal_loses_the_peer(void **state) {
         { REFUSED_LOST, GW_FENCED,
           "the other workers have declared this worker dead: so; call gw_rpc_init on another scope "
           "to join again" },
-        { REFUSED_VERSION, GW_MISMATCH, "p1 (rank 1) refused us: so" },
-        { REFUSED_NO_STORE, GW_DISCONNECTED, "p1 (rank 1) refused us: so" },
+        { REFUSED_VERSION, GW_MISMATCH, "p1 (rank 1) refused this worker: so" },
+        { REFUSED_NO_STORE, GW_DISCONNECTED, "p1 (rank 1) refused this worker: so" },
     };
     for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
         impostor i = { .waits_for = 56 };
@@ -317,7 +317,7 @@ static void it_reports_a_server_that_is_no_store(void **state) {
     i = (impostor){ .waits_for = 16 };
     put_handshake(
         &i, &(handshake){ .kind = HANDSHAKE_REFUSAL, .reason = REFUSED_VERSION, .text = "no" });
-    expect_failure(&i, GW_MISMATCH, "the store at 127.0.0.1:1001 refused us: no");
+    expect_failure(&i, GW_MISMATCH, "the store at 127.0.0.1:1001 refused this worker: no");
 
     i = (impostor){ .waits_for = 16 };
     put_handshake(&i, &(handshake){ .kind = HANDSHAKE_STORE });

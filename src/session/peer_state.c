@@ -355,11 +355,11 @@ static void on_refusal(peer *x, const handshake *h) {
     case REFUSED_LOST: be_fenced(x, h); return;
     case REFUSED_ANOTHER: is_another_process(x, h); return;
     case REFUSED_PLAIN:
-    case REFUSED_VERSION: peer_fail(x, GW_MISMATCH, "refused us: %s", h->text); return;
+    case REFUSED_VERSION: peer_fail(x, GW_MISMATCH, "refused this worker: %s", h->text); return;
     case REFUSED_NO_STORE:
     case REFUSED_COUNT: break;
     }
-    peer_fail(x, GW_DISCONNECTED, "refused us: %s", h->text);
+    peer_fail(x, GW_DISCONNECTED, "refused this worker: %s", h->text);
 }
 
 static void on_handshake(void *user, const handshake *h, const gw_error *bad) {

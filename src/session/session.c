@@ -116,7 +116,8 @@ static gw_status begin_message(session *s, gw_error *error) {
         return error_set(error, GW_PROTOCOL, "frame %llu begins a message inside another message",
                          (unsigned long long)f->number);
     if (f->has_bulk && s->bulk_in_count >= LIMIT_BULKS)
-        return error_set(error, GW_LIMIT, "frame %llu: %u messages are incomplete",
+        return error_set(error, GW_LIMIT,
+                         "frame %llu begins a large message while %u large messages are incomplete",
                          (unsigned long long)f->number, s->bulk_in_count);
     return assembly_open(&s->assembly, f->kind, f->head_size, f->segment_count, f->has_bulk, error);
 }

@@ -394,7 +394,7 @@ static void a_peer_that_announces_too_much_is_lost(void **state) {
     session_pair_open(&p, true);
     for (uint64_t n = 1; n <= LIMIT_BULKS; n++) feed_frame(&p.b, announcement(n), GW_OK, "");
     feed_frame(&p.b, announcement(LIMIT_BULKS + 1), GW_LIMIT,
-               "frame 1025: 1024 messages are incomplete");
+               "frame 1025 begins a large message while 1024 large messages are incomplete");
     session_pair_close(&p);
 }
 

@@ -14,8 +14,8 @@ static gw_status check_key(const char *key, gw_error *error) {
     size_t size = strnlen(key, LIMIT_STORE_KEY_BYTES + 1);
     if (size == 0 || size > LIMIT_STORE_KEY_BYTES)
         return error_set(error, GW_INVALID,
-                         "store: the key \"%.40s\" has %s, 1 to %d bytes allowed", key,
-                         size ? "more" : "none", LIMIT_STORE_KEY_BYTES);
+                         "store: the key \"%.40s\" has %s bytes, but must have 1 to %d", key,
+                         size ? "too many" : "no", LIMIT_STORE_KEY_BYTES);
     return GW_OK;
 }
 
@@ -190,7 +190,7 @@ static gw_status decode_fields(reader *in, store_record *out, gw_error *error) {
     if (kind == STORE_REPLY) {
         uint8_t outcome = reader_u8(in);
         if (outcome >= STORE_OUTCOME_COUNT)
-            return error_set(error, GW_PROTOCOL, "store: outcome %u of a reply", outcome);
+            return error_set(error, GW_PROTOCOL, "store: unknown outcome %u in a reply", outcome);
         out->outcome = (store_outcome)outcome;
     } else {
         reader_text(in, out->key, sizeof out->key);

@@ -333,7 +333,7 @@ static void on_handshake(void *user, const handshake *h, const gw_error *bad) {
         error_set(&error, GW_DISCONNECTED, "%s", h->text);
         attempt_failed(c, &error, false);
     } else if (h->kind == HANDSHAKE_REFUSAL) {
-        die(c, GW_MISMATCH, "refused us", h->text);
+        die(c, GW_MISMATCH, "refused this worker", h->text);
     } else {
         die(c, GW_PROTOCOL, "cannot be used",
             "it answered the first message with a first message of its own");

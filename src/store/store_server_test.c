@@ -208,7 +208,7 @@ static const struct {
       "closed a connection to the store: store: a reply to no request" },
     { { 10, 0, 0, 0, 3, 1, 0, 0, 0, 0, 0, 0, 0, 9 },
       14,
-      "closed a connection to the store: store: outcome 9 of a reply" },
+      "closed a connection to the store: store: unknown outcome 9 in a reply" },
     { { 13, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 },
       17,
       "closed a connection to the store: store: an empty key" },

@@ -297,7 +297,8 @@ static void an_operator_without_a_kernel_is_an_error(void **state) {
     gw_softmax(s, there, 0);
     assert_fails(s, GW_UNSUPPORTED, "gw.softmax: no kernel for device hidden");
     gw_rows(s, gw_zeros(s, GW_I64, 2), there, 5);
-    assert_fails(s, GW_UNSUPPORTED, "gw.rows: only on device cpu, not hidden");
+    assert_fails(s, GW_UNSUPPORTED,
+                 "gw.rows: indices and values must be on device cpu, not hidden");
     close_scope(s);
 }
 

@@ -36,10 +36,12 @@ static bool check(gw_scope *s, const gw_tensor *indices, const gw_tensor *values
                       "indices are %s and values %s, but must be N and N F...",
                       shape_text(indices).text, shape_text(values).text);
     } else if (indices->device != GW_CPU || values->device != GW_CPU) {
-        scope_fail_of(s, "gw.rows", GW_UNSUPPORTED, "only on device cpu, not %s",
+        scope_fail_of(s, "gw.rows", GW_UNSUPPORTED,
+                      "indices and values must be on device cpu, not %s",
                       device_name(values->device ? values->device : indices->device));
     } else if (row_count < 0) {
-        scope_fail_of(s, "gw.rows", GW_INVALID, "%lld rows", (long long)row_count);
+        scope_fail_of(s, "gw.rows", GW_INVALID, "the number of rows is %lld, but must be 0 or more",
+                      (long long)row_count);
     }
     return gw_ok(s);
 }

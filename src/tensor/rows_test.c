@@ -125,7 +125,7 @@ static void invalid_parts_are_errors(void **state) {
     gw_rows(s, INDICES(0, 1), gw_zeros(s, GW_I64, 2, 3), 5);
     expect_fails(s, "gw.rows: values are i64, but must be floating");
     gw_rows(s, INDICES(0, 1), values, -1);
-    expect_fails(s, "gw.rows: -1 rows");
+    expect_fails(s, "gw.rows: the number of rows is -1, but must be 0 or more");
     gw_rows(s, INDICES(3, 1, 3), example(s), 5);
     expect_fails(s, "gw.rows: indices and values must be dense, but are sparse by rows");
     gw_coalesce(s, values);

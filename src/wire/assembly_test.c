@@ -136,13 +136,13 @@ static void it_refuses_sizes_before_it_takes_memory(void **state) {
         { { 1, 0, 1 }, GW_PROTOCOL, "message: segment 1 is empty" },
         { { LIMIT_TENSOR_BYTES + 1, 1, 1 },
           GW_LIMIT,
-          "message: segment 0 of 4294967297 bytes, at most 4 GiB" },
+          "message: segment 0 has 4294967297 bytes, at most 4 GiB are allowed" },
         { { UINT64_MAX, 1, 1 },
           GW_LIMIT,
-          "message: segment 0 of 18446744073709551615 bytes, at most 4 GiB" },
+          "message: segment 0 has 18446744073709551615 bytes, at most 4 GiB are allowed" },
         { { LIMIT_TENSOR_BYTES, LIMIT_TENSOR_BYTES, 1 },
           GW_LIMIT,
-          "message: more than 8 GiB at segment 1" },
+          "message: segment 1 makes it larger than 8 GiB" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assembly a;

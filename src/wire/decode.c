@@ -66,15 +66,15 @@ gw_status decode_error(reader *r, gw_error *out, gw_error *error) {
     bool has_aborts = read_aborts(r, out);
     bool has_lost = read_lost(r, &out->lost), has_trace = read_trace(r, out);
     if (r->failed) return ends_early(error, "error");
-    if (!has_aborts) return error_set(error, GW_PROTOCOL, "error: malformed aborts");
-    if (!has_lost) return error_set(error, GW_PROTOCOL, "error: a malformed lost worker");
+    if (!has_aborts) return error_set(error, GW_PROTOCOL, "malformed error: invalid aborts");
+    if (!has_lost) return error_set(error, GW_PROTOCOL, "malformed error: invalid lost worker");
     if (!has_trace)
         return error_set(error, GW_PROTOCOL,
                          "malformed error: it counts calls that are not in its text");
     if (status == GW_OK || status >= GW_STATUS_COUNT)
-        return error_set(error, GW_PROTOCOL, "error: status %u", status);
+        return error_set(error, GW_PROTOCOL, "malformed error: unknown status %u", status);
     if (outcome > GW_RAN_AND_FAILED)
-        return error_set(error, GW_PROTOCOL, "error: outcome %u", outcome);
+        return error_set(error, GW_PROTOCOL, "malformed error: unknown outcome %u", outcome);
     out->status = (gw_status)status;
     out->outcome = (gw_outcome)outcome;
     return GW_OK;
@@ -119,7 +119,8 @@ static gw_status decode_worker(decoder *d, gw_value *out, gw_error *error) {
     uint64_t incarnation = reader_u64(&d->in);
     if (d->in.failed) return ends_early(error, "worker");
     if (rank >= LIMIT_WORKERS)
-        return error_set(error, GW_PROTOCOL, "worker: rank %u, less than %d allowed", rank,
+        return error_set(error, GW_PROTOCOL,
+                         "malformed worker: rank %u, but ranks are less than %d", rank,
                          LIMIT_WORKERS);
     *out = (gw_value){ .kind = GW_WORKER, .rank = (int)rank, .incarnation = incarnation };
     if (!d->scope) return GW_OK;
@@ -173,7 +174,7 @@ static gw_status decode_map_entry(decoder *d, gw_map *map, gw_error *error) {
     if (!map_set(map, (const char *)key, key_size, item))
         return error_set(error, GW_NO_MEMORY, "no memory for a map");
     if (gw_map_count(map) == before)
-        return error_set(error, GW_PROTOCOL, "map: the key \"%.*s\" twice",
+        return error_set(error, GW_PROTOCOL, "malformed map: it has the key \"%.*s\" twice",
                          key_size < 64 ? (int)key_size : 64, (const char *)key);
     return GW_OK;
 }
@@ -282,7 +283,8 @@ static gw_status read_sizes(reader *r, tensor_header *h, gw_error *error) {
         uint64_t size = reader_u64(r);
         if (r->failed) return error_set(error, GW_PROTOCOL, "tensor: the message ends inside it");
         if (size > INT64_MAX)
-            return error_set(error, GW_PROTOCOL, "tensor: size %lld of dimension %d",
+            return error_set(error, GW_PROTOCOL,
+                             "malformed tensor: size %lld of dimension %d is invalid",
                              (long long)size, d);
         h->sizes[d] = (int64_t)size;
         if (size == 0) {
@@ -297,7 +299,8 @@ static gw_status read_sizes(reader *r, tensor_header *h, gw_error *error) {
     if (h->layout == GW_ROWS && numel <= INT64_MAX / 16) return GW_OK;  // only some rows are sent
     if (__builtin_mul_overflow(numel, gw_dtype_size(h->dtype), &size_bytes) ||
         size_bytes > LIMIT_TENSOR_BYTES)
-        return error_set(error, GW_LIMIT, "tensor: %llu numbers of %s, at most 4 GiB",
+        return error_set(error, GW_LIMIT,
+                         "malformed tensor: %llu numbers of %s, at most 4 GiB are allowed",
                          (unsigned long long)numel, gw_dtype_name(h->dtype));
     h->size_bytes = (size_t)size_bytes;
     return GW_OK;
@@ -314,9 +317,11 @@ static gw_status read_header(reader *r, tensor_header *h, gw_error *error) {
     if (layout != GW_STRIDED && layout != GW_ROWS)
         return error_set(error, GW_UNSUPPORTED, "tensor: layout %u is unknown here", layout);
     if (dims > LIMIT_DIMS)
-        return error_set(error, GW_LIMIT, "tensor: %u dimensions, at most %d", dims, LIMIT_DIMS);
+        return error_set(error, GW_LIMIT, "malformed tensor: %u dimensions, at most %d are allowed",
+                         dims, LIMIT_DIMS);
     if (place > (layout == GW_STRIDED))
-        return error_set(error, GW_PROTOCOL, "tensor: place %u", place);
+        return error_set(error, GW_PROTOCOL,
+                         "malformed tensor: the place %u of its elements is invalid", place);
     h->dtype = (gw_dtype)dtype;
     h->layout = (gw_layout)layout;
     h->dims = dims;
@@ -368,8 +373,9 @@ static bool copy_segment(segment *g) {
 static gw_status read_segment(decoder *d, tensor_header *h, segment *out, gw_error *error) {
     message *m = d->message;
     if (d->next_segment >= m->segment_count)
-        return error_set(error, GW_PROTOCOL, "tensor: segment %u of %u", d->next_segment,
-                         m->segment_count);
+        return error_set(error, GW_PROTOCOL,
+                         "malformed tensor: segment %u is out of range for %u segments",
+                         d->next_segment, m->segment_count);
     segment g = m->segments[d->next_segment];
     if (g.size != h->size_bytes)
         return error_set(error, GW_PROTOCOL,
@@ -423,7 +429,8 @@ static gw_status check_whole(const tensor_header *whole, gw_error *error) {
     if (whole->dtype > GW_BF16)
         return error_set(error, GW_PROTOCOL, "malformed tensor: rows of %s, which is not floating",
                          gw_dtype_name(whole->dtype));
-    if (whole->dims == 0) return error_set(error, GW_PROTOCOL, "tensor: rows of a scalar");
+    if (whole->dims == 0)
+        return error_set(error, GW_PROTOCOL, "malformed tensor: a scalar cannot have rows");
     return GW_OK;
 }
 

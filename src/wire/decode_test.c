@@ -74,20 +74,20 @@ static void its_error_names_the_first_wrong_field(void **state) {
            255);
     EXPECT(GW_PROTOCOL, "list: the message ends inside it", 7, 2, 0, 0, 0, 0);
     EXPECT(GW_PROTOCOL, "map: the message ends inside it", 8, 1, 0, 0, 0, 0);
-    EXPECT(GW_PROTOCOL, "map: the key \"a\" twice", 8, 2, 0, 0, 0, 1, 0, 0, 0, 'a', 0, 1, 0, 0, 0,
-           'a', 0);
-    EXPECT(GW_PROTOCOL, "worker: rank 4096, less than 4096 allowed", 11, 1, 0, 0, 0, 'w', 0, 16, 0,
-           0, 1, 0, 0, 0, 0, 0, 0, 0);
-    EXPECT(GW_PROTOCOL, "error: a malformed lost worker", 12, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-           0, 0, GW_LOSS_COUNT, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    EXPECT(GW_PROTOCOL, "malformed map: it has the key \"a\" twice", 8, 2, 0, 0, 0, 1, 0, 0, 0, 'a',
+           0, 1, 0, 0, 0, 'a', 0);
+    EXPECT(GW_PROTOCOL, "malformed worker: rank 4096, but ranks are less than 4096", 11, 1, 0, 0, 0,
+           'w', 0, 16, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0);
+    EXPECT(GW_PROTOCOL, "malformed error: invalid lost worker", 12, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+           0, 0, 0, 0, GW_LOSS_COUNT, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
     EXPECT(GW_PROTOCOL, "malformed error: it counts calls that are not in its text", 12, 1, 0, 0, 0,
            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0);
-    EXPECT(GW_PROTOCOL, "error: status 0", 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-           0, 0);
-    EXPECT(GW_PROTOCOL, "error: status 99", 12, 99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-           0, 0, 0);
-    EXPECT(GW_PROTOCOL, "error: outcome 4", 12, 1, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-           0, 0, 0);
+    EXPECT(GW_PROTOCOL, "malformed error: unknown status 0", 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+           0, 0, 0, 0, 0, 0, 0, 0);
+    EXPECT(GW_PROTOCOL, "malformed error: unknown status 99", 12, 99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+           0, 0, 0, 0, 0, 0, 0, 0, 0);
+    EXPECT(GW_PROTOCOL, "malformed error: unknown outcome 4", 12, 1, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+           0, 0, 0, 0, 0, 0, 0, 0, 0);
 }
 
 #define SIZE(x) x, 0, 0, 0, 0, 0, 0, 0
@@ -97,22 +97,25 @@ static void its_error_names_the_wrong_field_of_a_tensor(void **state) {
     EXPECT(GW_UNSUPPORTED, "tensor: dtype 10 is unknown here", 6, 10, 0, 0, 0, 0);
     EXPECT(GW_UNSUPPORTED, "tensor: device 1 is unknown here", 6, 0, 1, 0, 0, 0);
     EXPECT(GW_UNSUPPORTED, "tensor: layout 7 is unknown here", 6, 0, 0, 7, 0, 0);
-    EXPECT(GW_LIMIT, "tensor: 33 dimensions, at most 32", 6, 0, 0, 0, 33, 0);
-    EXPECT(GW_PROTOCOL, "tensor: place 2", 6, 0, 0, 0, 0, 2);
+    EXPECT(GW_LIMIT, "malformed tensor: 33 dimensions, at most 32 are allowed", 6, 0, 0, 0, 33, 0);
+    EXPECT(GW_PROTOCOL, "malformed tensor: the place 2 of its elements is invalid", 6, 0, 0, 0, 0,
+           2);
     EXPECT(GW_PROTOCOL, "tensor: the message ends inside it", 6, 0, 0, 0, 1, 0, 1, 2);
-    EXPECT(GW_PROTOCOL, "tensor: size -1 of dimension 0", 6, 0, 0, 0, 1, 0, 255, 255, 255, 255, 255,
-           255, 255, 255);
+    EXPECT(GW_PROTOCOL, "malformed tensor: size -1 of dimension 0 is invalid", 6, 0, 0, 0, 1, 0,
+           255, 255, 255, 255, 255, 255, 255, 255);
     EXPECT(GW_PROTOCOL, "tensor: the product of its sizes overflows at dimension 1", 6, 0, 0, 0, 2,
            0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0);
     EXPECT(GW_PROTOCOL, "tensor: the product of its sizes overflows at dimension 2", 6, 0, 0, 0, 3,
            0, SIZE(0), 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0);
-    EXPECT(GW_LIMIT, "tensor: 1099511627776 numbers of f32, at most 4 GiB", 6, 0, 0, 0, 1, 0, 0, 0,
-           0, 0, 0, 1, 0, 0);
-    EXPECT(GW_LIMIT, "tensor: 4611686018427387904 numbers of f64, at most 4 GiB", 6, 1, 0, 0, 1, 0,
-           0, 0, 0, 0, 0, 0, 0, 64);
+    EXPECT(GW_LIMIT, "malformed tensor: 1099511627776 numbers of f32, at most 4 GiB are allowed", 6,
+           0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0);
+    EXPECT(GW_LIMIT,
+           "malformed tensor: 4611686018427387904 numbers of f64, at most 4 GiB are allowed", 6, 1,
+           0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 64);
     EXPECT(GW_PROTOCOL, "malformed tensor: it needs 8 bytes, but the message has 7 left", 6, 0, 0,
            0, 1, 0, SIZE(2), 1, 2, 3, 4, 5, 6, 7);
-    EXPECT(GW_PROTOCOL, "tensor: segment 0 of 0", 6, 0, 0, 0, 1, 1, SIZE(2));
+    EXPECT(GW_PROTOCOL, "malformed tensor: segment 0 is out of range for 0 segments", 6, 0, 0, 0, 1,
+           1, SIZE(2));
     EXPECT(GW_PROTOCOL, "malformed tensor: a bool is neither 0 nor 1", 6, 9, 0, 0, 1, 0, SIZE(2), 1,
            2);
 }
@@ -124,12 +127,14 @@ static void its_error_names_the_wrong_field_of_a_tensor(void **state) {
 
 static void its_error_names_the_wrong_field_of_rows(void **state) {
     (void)state;
-    EXPECT(GW_PROTOCOL, "tensor: place 1", 6, 3, 0, 1, 2, 1, SIZE(5), SIZE(1));
+    EXPECT(GW_PROTOCOL, "malformed tensor: the place 1 of its elements is invalid", 6, 3, 0, 1, 2,
+           1, SIZE(5), SIZE(1));
     EXPECT(GW_PROTOCOL, "malformed tensor: rows of i64, which is not floating", 6, 4, 0, 1, 1, 0,
            SIZE(5));
-    EXPECT(GW_PROTOCOL, "tensor: rows of a scalar", 6, 3, 0, 1, 0, 0);
-    EXPECT(GW_LIMIT, "tensor: 1152921504606846976 numbers of bf16, at most 4 GiB", 6, 3, 0, 1, 1, 0,
-           0, 0, 0, 0, 0, 0, 0, 16);
+    EXPECT(GW_PROTOCOL, "malformed tensor: a scalar cannot have rows", 6, 3, 0, 1, 0, 0);
+    EXPECT(GW_LIMIT,
+           "malformed tensor: 1152921504606846976 numbers of bf16, at most 4 GiB are allowed", 6, 3,
+           0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 16);
     EXPECT(GW_PROTOCOL, "tensor: the message ends inside it", WHOLE);
     EXPECT(GW_PROTOCOL, "malformed tensor: a part of a tensor that is sparse by rows has layout 1",
            WHOLE, 4, 0, 1, 1, 0, SIZE(1));
@@ -166,7 +171,7 @@ static void it_uses_a_segment_once_and_whole(void **state) {
         gw_error error;
         assert_int_equal(decode(m, NULL, &error), GW_PROTOCOL);
         assert_string_equal(
-            error.text, size == 64 ? "tensor: segment 1 of 1"
+            error.text, size == 64 ? "malformed tensor: segment 1 is out of range for 1 segments"
                                    : "malformed tensor: it needs 64 bytes, but its segment has 60");
         message_release(m);
     }

@@ -41,7 +41,8 @@ void encode_error(bytes *b, const gw_error *e) {
 
 static gw_status encode_string(bytes *head, gw_value v, gw_error *error) {
     if (v.size >= UINT32_MAX)
-        return error_set(error, GW_LIMIT, "string: %zu bytes, less than 4 GiB allowed", v.size);
+        return error_set(error, GW_LIMIT,
+                         "string: it has %zu bytes, but less than 4 GiB are allowed", v.size);
     if (memchr(v.as.string, 0, v.size))
         return error_set(error, GW_INVALID, "string: byte %zu is a NUL: send such data as bytes",
                          strlen(v.as.string));
@@ -52,8 +53,8 @@ static gw_status encode_string(bytes *head, gw_value v, gw_error *error) {
 
 static gw_status encode_bytes(bytes *head, gw_value v, gw_error *error) {
     if (v.size >= UINT32_MAX)
-        return error_set(error, GW_LIMIT,
-                         "bytes: there are %zu of them, but must be less than 4 GiB", v.size);
+        return error_set(error, GW_LIMIT, "bytes: there are %zu, but less than 4 GiB are allowed",
+                         v.size);
     bytes_put_u64(head, v.size);
     bytes_put(head, v.as.bytes, v.size);
     return GW_OK;

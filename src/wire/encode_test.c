@@ -253,7 +253,7 @@ static void it_refuses_values_that_cannot_travel(void **state) {
                    "reference: cannot be sent here");
     expect_refusal((gw_value){ .kind = (gw_kind)99 }, GW_INVALID, "value: kind 99 does not exist");
     expect_refusal(gw_value_of_bytes("", (size_t)5 << 30), GW_LIMIT,
-                   "bytes: there are 5368709120 of them, but must be less than 4 GiB");
+                   "bytes: there are 5368709120, but less than 4 GiB are allowed");
     close_scope(s);
 }
 

@@ -58,7 +58,8 @@ static bool has_fields_of_first(const frame *f) {
 
 static gw_status check_data(const frame *f, gw_error *error) {
     unsigned long long number = f->number;
-    if (number == 0) return error_set(error, GW_PROTOCOL, "frame: data without a number");
+    if (number == 0)
+        return error_set(error, GW_PROTOCOL, "malformed frame: its data has no number");
     if (!f->first) {
         if (has_fields_of_first(f))
             return error_set(
@@ -67,21 +68,26 @@ static gw_status check_data(const frame *f, gw_error *error) {
                 number);
         return GW_OK;
     }
-    if (f->kind == 0) return error_set(error, GW_PROTOCOL, "frame %llu: message kind 0", number);
+    if (f->kind == 0)
+        return error_set(error, GW_PROTOCOL, "malformed frame %llu: the message kind is 0", number);
     if (f->segment_count > LIMIT_SEGMENTS)
-        return error_set(error, GW_LIMIT, "frame %llu: %u segments, at most %d", number,
+        return error_set(error, GW_LIMIT,
+                         "malformed frame %llu: %u segments, at most %d are allowed", number,
                          f->segment_count, LIMIT_SEGMENTS);
     if (f->has_bulk && !f->segment_count)
-        return error_set(error, GW_PROTOCOL, "frame %llu: bulk of no segments", number);
+        return error_set(error, GW_PROTOCOL,
+                         "malformed frame %llu: its message has bulk, but no segments", number);
     return GW_OK;
 }
 
 static gw_status check_bulk(const frame *f, gw_error *error) {
     unsigned long long number = f->number;
     if (f->first || has_fields_of_first(f))
-        return error_set(error, GW_PROTOCOL, "frame %llu: data's fields in bulk", number);
+        return error_set(error, GW_PROTOCOL,
+                         "malformed frame %llu: it has bulk, but fields of a data frame", number);
     if (f->distance == 0 || f->distance >= number || f->body_size == 0)
-        return error_set(error, GW_PROTOCOL, "frame %llu: bulk of no message", number);
+        return error_set(error, GW_PROTOCOL, "malformed frame %llu: its bulk belongs to no message",
+                         number);
     return GW_OK;
 }
 
@@ -169,10 +175,12 @@ static gw_status read_sizes(assembly *a, gw_error *error) {
         if (size == 0) {
             status = error_set(error, GW_PROTOCOL, "message: segment %u is empty", i);
         } else if (size > LIMIT_TENSOR_BYTES) {
-            status = error_set(error, GW_LIMIT, "message: segment %u of %llu bytes, at most 4 GiB",
-                               i, (unsigned long long)size);
+            status = error_set(error, GW_LIMIT,
+                               "message: segment %u has %llu bytes, at most 4 GiB are allowed", i,
+                               (unsigned long long)size);
         } else if (__builtin_add_overflow(total, size, &total) || total > LIMIT_MESSAGE_BYTES) {
-            status = error_set(error, GW_LIMIT, "message: more than 8 GiB at segment %u", i);
+            status =
+                error_set(error, GW_LIMIT, "message: segment %u makes it larger than 8 GiB", i);
         }
         if (status) {
             mem_free(segments);

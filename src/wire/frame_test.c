@@ -122,9 +122,9 @@ static void expect(frame f, gw_status status, const char *text) {
 static void it_refuses_impossible_headers(void **state) {
     (void)state;
     expect((frame){ .type = FRAME_DATA, .first = true, .kind = 1 }, GW_PROTOCOL,
-           "frame: data without a number");
+           "malformed frame: its data has no number");
     expect((frame){ .type = FRAME_DATA, .number = 4, .first = true }, GW_PROTOCOL,
-           "frame 4: message kind 0");
+           "malformed frame 4: the message kind is 0");
     expect((frame){ .type = FRAME_DATA, .number = 4, .kind = 1 }, GW_PROTOCOL,
            "frame 4 has the fields of a message's first frame, but is not the first");
     expect((frame){ .type = FRAME_DATA,
@@ -132,19 +132,19 @@ static void it_refuses_impossible_headers(void **state) {
                     .first = true,
                     .kind = 1,
                     .segment_count = LIMIT_SEGMENTS + 1 },
-           GW_LIMIT, "frame 4: 16385 segments, at most 16384");
+           GW_LIMIT, "malformed frame 4: 16385 segments, at most 16384 are allowed");
     expect((frame){ .type = FRAME_DATA, .number = 4, .body_size = LIMIT_FRAME_BYTES + 1 }, GW_LIMIT,
            "malformed frame: its body has 262145 bytes, at most 262144 are allowed");
     expect((frame){ .type = FRAME_DATA, .number = 4, .first = true, .kind = 1, .has_bulk = true },
-           GW_PROTOCOL, "frame 4: bulk of no segments");
+           GW_PROTOCOL, "malformed frame 4: its message has bulk, but no segments");
     expect((frame){ .type = FRAME_BULK, .number = 4, .body_size = 1, .distance = 1, .kind = 1 },
-           GW_PROTOCOL, "frame 4: data's fields in bulk");
+           GW_PROTOCOL, "malformed frame 4: it has bulk, but fields of a data frame");
     expect((frame){ .type = FRAME_BULK, .number = 4, .body_size = 1 }, GW_PROTOCOL,
-           "frame 4: bulk of no message");
+           "malformed frame 4: its bulk belongs to no message");
     expect((frame){ .type = FRAME_BULK, .number = 4, .body_size = 1, .distance = 4 }, GW_PROTOCOL,
-           "frame 4: bulk of no message");
+           "malformed frame 4: its bulk belongs to no message");
     expect((frame){ .type = FRAME_BULK, .number = 4, .distance = 1 }, GW_PROTOCOL,
-           "frame 4: bulk of no message");
+           "malformed frame 4: its bulk belongs to no message");
     expect((frame){ .type = FRAME_ACK, .kind = 4 }, GW_PROTOCOL,
            "malformed frame: fields of a data frame in a frame of type 2");
     expect((frame){ .type = FRAME_GOODBYE, .body_size = 4 }, GW_PROTOCOL,

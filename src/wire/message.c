@@ -71,14 +71,15 @@ uint64_t message_size(const message *m) {
 gw_status message_seal(message *m, gw_error *error) {
     if (m->head.failed) return error_set(error, GW_NO_MEMORY, "no memory for a message");
     if (m->head.size >= UINT32_MAX)
-        return error_set(error, GW_LIMIT, "message: a head of %zu bytes, less than 4 GiB allowed",
+        return error_set(error, GW_LIMIT,
+                         "message: its head has %zu bytes, but less than 4 GiB are allowed",
                          m->head.size);
     if (m->segment_count > LIMIT_SEGMENTS)
-        return error_set(error, GW_LIMIT, "message: %u large tensors, at most %d", m->segment_count,
-                         LIMIT_SEGMENTS);
+        return error_set(error, GW_LIMIT, "message: %u large tensors, at most %d are allowed",
+                         m->segment_count, LIMIT_SEGMENTS);
     uint64_t size = message_size(m);
     if (size > LIMIT_MESSAGE_BYTES)
-        return error_set(error, GW_LIMIT, "message: %llu bytes, at most 8 GiB",
+        return error_set(error, GW_LIMIT, "message: %llu bytes, at most 8 GiB are allowed",
                          (unsigned long long)size);
     m->head_size = m->head.size;
     for (uint32_t i = 0; i < m->segment_count; i++) bytes_put_u64(&m->head, m->segments[i].size);

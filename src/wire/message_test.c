@@ -87,14 +87,14 @@ static void it_refuses_to_grow_beyond_its_limits(void **state) {
     message *m = message_open(1);
     for (int i = 0; i <= LIMIT_SEGMENTS; i++) assert_true(message_add_segment(m, b, 0, 64));
     assert_int_equal(message_seal(m, &error), GW_LIMIT);
-    assert_string_equal(error.text, "message: 16385 large tensors, at most 16384");
+    assert_string_equal(error.text, "message: 16385 large tensors, at most 16384 are allowed");
     message_release(m);
 
     m = message_open(1);
     for (int i = 0; i < 3; i++) assert_true(message_add_segment(m, b, 0, 64));
     for (int i = 0; i < 3; i++) m->segments[i].size = LIMIT_TENSOR_BYTES;
     assert_int_equal(message_seal(m, &error), GW_LIMIT);
-    assert_string_equal(error.text, "message: 12884901888 bytes, at most 8 GiB");
+    assert_string_equal(error.text, "message: 12884901888 bytes, at most 8 GiB are allowed");
     message_release(m);
     block_release(b);
 }

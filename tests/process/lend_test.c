@@ -386,16 +386,16 @@ typedef struct obstacle {
 } obstacle;
 
 static const obstacle obstacles[] = {
-    { NULL, "shm; large tensors: lent, or pulled where the program has them" },
+    { NULL, "shm; large tensors: lent, or pulled if they are in the program's own memory" },
     { turn_off, "shm; large tensors: sent: turned off there by GW_LEND=0" },
     { turn_off_by_transport, "tcp; large tensors: sent: turned off there by GW_TRANSPORT=tcp; not "
                              "shm: turned off on that worker, by GW_TRANSPORT or its addresses" },
     { forbid_descriptors_of_processes,
-      "shm; large tensors: lent, or pulled where the program has them" },
-    { forbid_reading, "shm; large tensors: lent, or sent where the program has them: seccomp: "
-                      "process_vm_readv: Operation not permitted" },
+      "shm; large tensors: lent, or pulled if they are in the program's own memory" },
+    { forbid_reading, "shm; large tensors: lent, or sent if they are in the program's own memory: "
+                      "seccomp: process_vm_readv: Operation not permitted" },
     { limit_address_space, "; large tensors: pulled, not lent: its memory of " },
-    { enter_pid_namespace, "; large tensors: sent: another pid namespace" },
+    { enter_pid_namespace, "; large tensors: sent: it is in another pid namespace" },
     { leave_proc, "tcp; large tensors: sent: there is no /proc" },
     { become_another_user,
       "tcp; large tensors: sent, not lent: its memory cannot be opened: its process belongs to "

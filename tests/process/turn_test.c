@@ -132,7 +132,7 @@ static void no_future_is_opened_after_shutdown(void **state) {
     gw_future_open(j.root);
     gw_error e = close_job(&j);
     assert_int_equal(e.status, GW_WRONG_STATE);
-    assert_non_null(strstr(e.text, "a future after shutdown"));
+    assert_non_null(strstr(e.text, "a future is not possible after shutdown"));
 }
 
 static void a_reference_needs_a_scope_of_its_agent(void **state) {

@@ -134,7 +134,7 @@ static void send_much(gw_scope *s, int rank, void *context) {
     }
     assert_int_equal(e.status, GW_OVERLOADED);
     assert_int_equal(e.outcome, GW_NOT_DELIVERED);
-    assert_non_null(strstr(e.text, "bytes are waiting until this worker receives them"));
+    assert_non_null(strstr(e.text, "bytes are waiting until that worker receives them"));
     assert_string_equal(e.function, "backlog_take");
 }
 

@@ -68,7 +68,7 @@ static void chain(gw_scope *s, int rank, void *context) {
     gw_wait(s, gw_then(s, f, wait_inside, NULL));
     expect(s, GW_WOULD_BLOCK,
            "a wait in a function that a future calls (gw_then, gw_on_done), which must not block: "
-           "only GW_POOL functions may");
+           "only GW_POOL functions may block");
 }
 
 static void then_receives_the_value_of_the_future(void **state) {
@@ -116,17 +116,17 @@ static void misuse(gw_scope *s, int rank, void *context) {
     gw_future *f = gw_rpc_async(s, 1, "future_echo", 1), *none[2] = { NULL };
     int count = -1;
     gw_then(s, f, NULL, NULL);
-    expect(s, GW_INVALID, "the function to run after the future is NULL");
+    expect(s, GW_INVALID, "no function is given to run after the future: it is NULL");
     gw_on_done(s, f, NULL, NULL);
-    expect(s, GW_INVALID, "the function to run after the future is NULL");
+    expect(s, GW_INVALID, "no function is given to run after the future: it is NULL");
     gw_wait_all(s, NULL, 2);
-    expect(s, GW_INVALID, "gw_wait_all of 2 futures at NULL");
+    expect(s, GW_INVALID, "gw_wait_all: 2 futures were given, but the array is NULL");
     gw_wait_all(s, none, -1);
-    expect(s, GW_INVALID, "gw_wait_all of -1 futures");
+    expect(s, GW_INVALID, "gw_wait_all: -1 futures were given");
     gw_wait_all(s, none, 2);
     expect(s, GW_INVALID, "the future is NULL");
     gw_collect_all(s, NULL, 2);
-    expect(s, GW_INVALID, "gw_collect_all of 2 futures at NULL");
+    expect(s, GW_INVALID, "gw_collect_all: 2 futures were given, but the array is NULL");
     gw_then(s, NULL, close_inside, NULL);
     expect(s, GW_INVALID, "the future is NULL");
     gw_to_here(s, NULL);
@@ -139,14 +139,14 @@ static void misuse(gw_scope *s, int rank, void *context) {
            "a body must not close the scope given to it: the library closes that scope");
     gw_rpc_sync_with(s, gw_to(1), "future_echo", (gw_values){ 2, NULL },
                      GW_OPTIONS(gw_call_options));
-    expect(s, GW_INVALID, "2 arguments at NULL");
+    expect(s, GW_INVALID, "2 arguments were given, but their array is NULL");
     gw_rpc_sync(s, 1, (const char *)NULL);
     expect(s, GW_INVALID, "the name of the function is NULL");
     gw_rpc_sync(s, "a\nb", "future_echo", 1);
     expect(s, GW_NOT_FOUND, "w0 has no worker named \"a?b\"");
     gw_worker self = gw_rpc_self(s), unknown = { .rank = -5 };
     gw_rpc_sync(s, gw_to_workers(&self, 1), "future_echo", 1);
-    expect(s, GW_INVALID, "several workers, where one is called");
+    expect(s, GW_INVALID, "the target has several workers, but this function calls only one");
     gw_rpc_sync(s, 1, "future_echo", &unknown);
     expect(s, GW_INVALID, "worker: no worker has rank -5");
     unknown.rank = 0;
@@ -371,7 +371,7 @@ static void wait_for_one(gw_scope *s, int rank, void *context) {
     expect(brief, GW_TIMEOUT, "the scope's deadline has passed before a future resolved");
     assert_false(gw_future_done(never));
     assert_int_equal(gw_wait_any(s, NULL, 0), -1);
-    expect(s, GW_INVALID, "gw_collect_first of 0 futures");
+    expect(s, GW_INVALID, "gw_collect_first: no future was given");
     gw_scope_close_up(brief);
 }
 

@@ -309,11 +309,12 @@ static void differ_in_shapes(gw_scope *s, int rank, void *context) {
            rank ? "w1 does all_reduce sum f32 13, tensors 2x3, 4, 3 ("
                 : "w0 does all_reduce sum f32 13, tensors 2x3, 3, 4 (");
     gw_reduce_scatter_coalesced(s, g, ((gw_tensor *[]){ xs[0], gw_ones(s, GW_F32, 3) }), 2, GW_SUM);
-    expect(s, GW_INVALID, "gw_reduce_scatter_coalesced: 3 rows for 2 members");
+    expect(s, GW_INVALID,
+           "gw_reduce_scatter_coalesced: 3 rows cannot be divided equally among 2 members");
     gw_all_gather_coalesced(s, g, xs, 2, .into = xs[0]);
-    expect(s, GW_INVALID, "gw_all_gather_coalesced: no .into for several tensors");
+    expect(s, GW_INVALID, "gw_all_gather_coalesced: .into cannot be used for several tensors");
     gw_all_gather_coalesced(s, g, NULL, 2);
-    expect(s, GW_INVALID, "gw_all_gather_coalesced: 2 tensors at NULL");
+    expect(s, GW_INVALID, "gw_all_gather_coalesced: 2 tensors were given, but the list is NULL");
 }
 
 static void coalesced_calls_of_other_shapes_are_a_mismatch(void **state) {
@@ -359,7 +360,7 @@ static void pass_on(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_list_count(gw_batch(s, g, NULL, 0)), 0);
     gw_message wrong[] = { ring[1], { .peer = n } };
     gw_batch(s, g, wrong, 2);
-    expect(s, GW_INVALID, "gw_batch: rank 3 of group \"world\", which has 3");
+    expect(s, GW_INVALID, "gw_batch: rank 3 is out of range for group \"world\" of 3 members");
     gw_barrier(s, g);
     gw_recv(s, g, before, .tag = 2);  // the first one was refused, too
     expect(s, GW_INVALID, "gw_batch: rank 3 of group");

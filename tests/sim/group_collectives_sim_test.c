@@ -768,7 +768,7 @@ static void refuse(gw_scope *s, int rank, void *context) {
     gw_all_reduce(s, g, x, GW_BAND);
     expect(s, GW_INVALID, "gw_all_reduce: f32 cannot be combined by band");
     gw_broadcast(s, g, x, 7);
-    expect(s, GW_INVALID, "gw_broadcast: rank 7 of group \"world\", which has 2");
+    expect(s, GW_INVALID, "gw_broadcast: rank 7 is out of range for group \"world\" of 2 members");
     gw_reduce_scatter(s, g, gw_ones(s, GW_F32, 3), GW_SUM);
     expect(s, GW_INVALID,
            "gw_reduce_scatter: 3 rows cannot be divided equally among 2 members: set .sizes");
@@ -779,12 +779,12 @@ static void refuse(gw_scope *s, int rank, void *context) {
     gw_all_reduce(s, g, NULL, GW_SUM);
     expect(s, GW_INVALID, "gw_all_reduce");
     gw_scatter_from(s, g, NULL, gw_group_rank(g));
-    expect(s, GW_INVALID, "gw_scatter_from: 0 items for 2 members");
+    expect(s, GW_INVALID, "gw_scatter_from: the list has 0 items, but the group has 2 members");
     gw_group_open(s, NULL, 2);
-    expect(s, GW_INVALID, "a group of 2 workers at NULL");
+    expect(s, GW_INVALID, "a group of 2 workers is impossible: the list is NULL");
     gw_worker twice[] = { gw_rpc_self(s), gw_rpc_self(s) };
     gw_group_open(s, twice, 2);
-    expect(s, GW_INVALID, "is twice in the group");
+    expect(s, GW_INVALID, "is twice in the list of workers");
     expect_sum(s, g);
 }
 

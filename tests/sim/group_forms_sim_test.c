@@ -132,7 +132,7 @@ static void name_each_option(gw_scope *s, int rank, void *context) {
         if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
         x.o.timeout_ms = -2;
         forms[i].call(&x);
-        expect(s, GW_INVALID, "a timeout of -2 ms");
+        expect(s, GW_INVALID, "the timeout is -2 ms, but must not be negative");
     }
     gw_message one = { .peer = 1 - rank, .send = x.x };
     gw_batch(s, x.g, &one, 1, .tag = 3);

@@ -12,8 +12,8 @@ typedef enum form { WORLD, NAMED_WORLD, LIST, RANKS, BLOCK, SPLIT, FORMS } form;
 
 typedef enum refusal { FAILED_SCOPE, BAD_TIMEOUT, BAD_BACKEND, HOLDS_NAME, REFUSALS } refusal;
 
-static const char *const texts[] = { "bad batch", "a timeout of -9 ms", "nonsense",
-                                     "\" is open on this worker already" };
+static const char *const texts[] = { "bad batch", "the timeout is -9 ms, but must not be negative",
+                                     "nonsense", "\" is open on this worker already" };
 
 typedef struct opened {
     uint64_t seed;
@@ -105,7 +105,8 @@ static void refuse_lists(gw_scope *root, int rank, void *context) {
         assert_int_equal(gw_scope_close(s).status, rank == who ? GW_INVALID : GW_OK);
         expect_parent_fails(
             root, all, rank,
-            (const char *[]){ "w2 is twice in the group", "rank 9 of group",
+            (const char *[]){ "w2 is twice in the list of workers",
+                              "rank 9 is out of range for group",
                               "has 4 members, which cannot be divided into blocks of 3" }[i]);
     }
 }

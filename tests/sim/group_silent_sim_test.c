@@ -69,20 +69,20 @@ static void run(void *agrees) {
         (cluster_options){
             .world_size = MEMBERS, .timeout_ms = TIMEOUT_MS, .direct = plan_part, .fails = true },
         call_all, agrees);
-    for (int i = 0; i < MEMBERS; i++) assert_null(strstr(errors[i], "w0 does not answer to w0"));
+    for (int i = 0; i < MEMBERS; i++) assert_null(strstr(errors[i], "w0 does not answer w0"));
 }
 
 static void the_leader_names_members_that_do_not_answer(void **state) {
     (void)state;
     run(NULL);
-    assert_non_null(strstr(errors[0], "w2 does not answer to w0: collective 2 has not ended"));
+    assert_non_null(strstr(errors[0], "w2 does not answer w0: collective 2 has not ended"));
 }
 
 static void the_leader_names_members_that_do_not_agree(void **state) {
     (void)state;
     static int agrees;
     run(&agrees);
-    assert_non_null(strstr(errors[0], "w2 does not answer to w0: agreement 1 has not ended"));
+    assert_non_null(strstr(errors[0], "w2 does not answer w0: agreement 1 has not ended"));
 }
 
 GW_TESTS(group_silent_sim, the_leader_names_members_that_do_not_answer,

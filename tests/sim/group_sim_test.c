@@ -176,7 +176,8 @@ static void a_name_that_a_member_has_is_refused(void **state) {
     run(s, 400);
     expect_fine(ws, 2);
     assert_int_equal(ws[2].joined.status, GW_DUPLICATE);
-    assert_string_equal(ws[2].joined.text, "joining the group: the name \"w\" is taken by rank 1");
+    assert_string_equal(ws[2].joined.text,
+                        "joining the elastic job: the name \"w\" is taken by rank 1");
 }
 
 // Each present member has the name that the pattern makes of its rank. Ranks of members that have left are not assigned
@@ -235,7 +236,8 @@ static void a_name_that_a_pattern_would_make_twice_is_refused(void **state) {
     run(s, 400);
     expect_fine(ws, 2);
     assert_int_equal(ws[2].joined.status, GW_DUPLICATE);
-    assert_string_equal(ws[2].joined.text, "joining the group: the name \"w2\" is taken by rank 1");
+    assert_string_equal(ws[2].joined.text,
+                        "joining the elastic job: the name \"w2\" is taken by rank 1");
 }
 
 static void a_job_of_known_size_is_closed(void **state) {
@@ -248,8 +250,8 @@ static void a_job_of_known_size_is_closed(void **state) {
     run(s, 100);
     expect_fine(ws, 2);
     assert_int_equal(ws[2].joined.status, GW_WRONG_STATE);
-    assert_string_equal(ws[2].joined.text, "joining the group: the job at 127.0.0.1:29500 cannot "
-                                           "be joined: it has a fixed number of 2 workers");
+    assert_string_equal(ws[2].joined.text, "joining the elastic job: the job at 127.0.0.1:29500 "
+                                           "cannot be joined: it has a fixed number of 2 workers");
 }
 
 // ---- Gradients ----------------------------------------------------------------------------------

@@ -683,7 +683,7 @@ static void be_refused(gw_scope *root, int rank, void *context) {
     gw_join_open(root, &none, 1);
     expect_error(root, GW_INVALID, "joinable 0 must have exactly one of");
     gw_join_open(root, NULL, 0);
-    expect_error(root, GW_INVALID, "0 joinables at NULL");
+    expect_error(root, GW_INVALID, "0 joinables were given, but the array is NULL");
     gw_join *join = gw_join_open(root, &part, 1);
     gw_join_open(root, &part, 1);
     expect_error(root, GW_WRONG_STATE, "joinable 0 is in another join");

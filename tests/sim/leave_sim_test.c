@@ -192,9 +192,9 @@ static void use_after_shutdown(gw_scope *root, int rank, void *context) {
     gw_rpc_shutdown(root);
     assert_true(gw_ok(root));
     gw_rpc_sync(s, 1 - rank, "leave_echo", 1);
-    expect(s, GW_WRONG_STATE, GW_NOT_DELIVERED, "a call after shutdown");
+    expect(s, GW_WRONG_STATE, GW_NOT_DELIVERED, "a call is not possible after shutdown");
     gw_to_here_value(s, r);
-    expect(s, GW_WRONG_STATE, GW_OUTCOME_NONE, "a reference after shutdown");
+    expect(s, GW_WRONG_STATE, GW_OUTCOME_NONE, "a reference is not possible after shutdown");
     gw_rpc_shutdown(s);
     expect(s, GW_WRONG_STATE, GW_OUTCOME_NONE,
            "gw_rpc_shutdown must be called with the scope that was given to gw_rpc_init");

@@ -514,14 +514,14 @@ typedef struct lie {
 } lie;
 
 static const lie lies[] = {
-    { "lent: segment 0 is empty", 1, 9, 1 << 21, 0 },
+    { "lent tensor: segment 0 is empty", 1, 9, 1 << 21, 0 },
     { "lent tensor: segment 0 has 4294967297 bytes, at most 4 GiB", 1, 9, 1 << 21, 4294967297 },
-    { "lent: kind 9", 9, 9, 1 << 21, 4 },
+    { "malformed lent tensor: unknown kind 9", 9, 9, 1 << 21, 4 },
     { "lent tensor: invalid place: 4 bytes at 0 of an arena", 1, 9, 0, 4 },
     { "lent tensor: invalid place: 8 bytes at 18446744073709551612 of an arena", 1, 9,
       UINT64_MAX - 3, 8 },
-    { "lent: lease 77 is not out", 2, 77, 0, 4 },
-    { "lent: segment 0 is empty", 3, 9, 1 << 21, 0 },
+    { "lent tensor: lease 77 does not exist", 2, 77, 0, 4 },
+    { "lent tensor: segment 0 is empty", 3, 9, 1 << 21, 0 },
     { "lent tensor: invalid place in the memory of the sender: 8 bytes at 18446744073709551612", 3,
       9, UINT64_MAX - 3, 8 },
     { "lent tensor: segment 0 has 4294967297 bytes, at most 4 GiB", 3, 9, 1 << 21, 4294967297 },
@@ -585,13 +585,16 @@ typedef struct false_message {
 } false_message;
 
 static const false_message false_messages[] = {
-    { "offer: malformed message", LEND_KIND_OFFER, { 1 }, 32 },
-    { "answer: nothing was offered", LEND_KIND_ANSWER, { 0 }, 14 },
-    { "answer: malformed message", LEND_KIND_ANSWER, { 2 }, 14 },
-    { "answer: malformed message", LEND_KIND_ANSWER, { 0, 2 }, 14 },
-    { "returns: lease 1 is not out", LEND_KIND_RETURNS, { 1, 0, 0, 0, 1 }, 12 },
-    { "returns: 2 leases in 8 bytes", LEND_KIND_RETURNS, { 2, 0, 0, 0, 1 }, 12 },
-    { "recall: malformed message", LEND_KIND_RECALL, { 0 }, 7 },
+    { "malformed offer to lend", LEND_KIND_OFFER, { 1 }, 32 },
+    { "an answer to an offer to lend that this worker has not made", LEND_KIND_ANSWER, { 0 }, 14 },
+    { "malformed answer to an offer to lend", LEND_KIND_ANSWER, { 2 }, 14 },
+    { "malformed answer to an offer to lend", LEND_KIND_ANSWER, { 0, 2 }, 14 },
+    { "malformed return of leases: lease 1 does not exist",
+      LEND_KIND_RETURNS,
+      { 1, 0, 0, 0, 1 },
+      12 },
+    { "malformed return of leases: 2 leases in 8 bytes", LEND_KIND_RETURNS, { 2, 0, 0, 0, 1 }, 12 },
+    { "malformed recall", LEND_KIND_RECALL, { 0 }, 7 },
 };
 
 static void send_invalid_message(gw_scope *root, int rank, void *context) {

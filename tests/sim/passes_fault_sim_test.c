@@ -127,7 +127,7 @@ static bool is_explained(const scene *c, const gw_error *error) {
     }
     // A worker that gave up a send because of a lost worker may not have the name of that one any more.
     if (error->status == GW_WRONG_STATE)
-        return any_is_gone && strstr(error->text, "or one of these is gone");
+        return any_is_gone && strstr(error->text, "or because one of these workers is gone");
     return blame_explains(error, &f, BLAME_ANY);
 }
 

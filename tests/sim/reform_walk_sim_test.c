@@ -106,7 +106,8 @@ static bool is_explained(const walk *w, const gw_error *e) {
         strstr(e->text, "has stopped re-forming the group") ||
         strstr(e->text, "has ended its part in the agreements"))
         return true;
-    if (e->status == GW_MISMATCH && strstr(e->text, "re-forms it")) return w->kind != WALK_CALM;
+    if (e->status == GW_MISMATCH && strstr(e->text, "re-forms the group"))
+        return w->kind != WALK_CALM;
     if (e->status != GW_DISCONNECTED && e->status != GW_FENCED) return false;
     if (strstr(e->text, "is gone, and w")) return w->kind != WALK_CALM;
     if (strstr(e->text, "has called gw_rpc_") || strstr(e->text, "has closed the group"))

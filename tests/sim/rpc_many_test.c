@@ -119,7 +119,7 @@ static void call_all(gw_scope *s, int rank, void *context) {
     gw_scope_clear(s);
     gw_call_options negative = GW_OPTIONS(gw_call_options, .timeout_ms = -7);
     gw_rpc_sync_all_with(s, gw_to_workers(even, 2), "many_wait", GW_NO_ARGS, negative);
-    expect(s, GW_INVALID, "a timeout of -7 ms");
+    expect(s, GW_INVALID, "the timeout is -7 ms, but must not be negative");
 }
 
 static void it_calls_many_workers_with_the_same_arguments(void **state) {
@@ -243,7 +243,8 @@ static void collect(gw_scope *s, int rank, void *context) {
     assert_null(gw_future_error(f));
     gw_rpc_sync(s, 1, "many_echo", 0);
     assert_int_equal(done_count, 2);
-    assert_non_null(strstr(logged, "after a future: a mistake of mine"));
+    assert_non_null(
+        strstr(logged, "a function that was called after a future has failed: a mistake of mine"));
     gw_on_done(s, mixed[1], note_done, NULL);
     assert_int_equal(done_count, 3);
     assert_int_equal(gw_future_error(mixed[1])->status, GW_REMOTE);
@@ -305,7 +306,7 @@ static void notify(gw_scope *s, int rank, void *context) {
     expect(s, GW_INVALID, "the worker or reference given as the target is NULL");
     gw_call_options negative = GW_OPTIONS(gw_call_options, .timeout_ms = -2);
     gw_rpc_notify_with(s, gw_to(1), "many_note", GW_ARGS(1), negative);
-    expect(s, GW_INVALID, "a timeout of -2 ms");
+    expect(s, GW_INVALID, "the timeout is -2 ms, but must not be negative");
     // Its arguments may be futures, and handles that are dropped at once.
     gw_scope *inner = gw_scope_open(s);
     gw_future *f = gw_future_open(inner);

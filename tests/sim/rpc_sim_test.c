@@ -214,7 +214,7 @@ static void make_mistakes(gw_scope *s, int rank, void *context) {
     gw_rpc_sync(s, "w1", "sim_wait_inline");
     expect(s, GW_WOULD_BLOCK, GW_RAN_AND_FAILED,
            "w1: sim_wait_inline: a wait in the GW_INLINE function sim_wait_inline, which must not "
-           "block: only GW_POOL functions may");
+           "block: only GW_POOL functions may block");
     gw_scope_label(s, "step 12");
     gw_rpc_sync(s, "w1", "sim_fail", "why not");
     assert_string_equal(gw_scope_error(s)->worker, "w1");
@@ -397,7 +397,7 @@ static void call_too_often(gw_scope *root, int rank, void *context) {
     gw_future *last = gw_rpc_async_with(s, gw_to(1), "sim_echo", GW_ARGS(1),
                                         GW_OPTIONS(gw_call_options, .timeout_ms = 50));
     gw_wait(s, last);
-    expect(s, GW_OVERLOADED, GW_NOT_DELIVERED, "w1: 65536 calls to this worker have not returned");
+    expect(s, GW_OVERLOADED, GW_NOT_DELIVERED, "w1: 65536 calls to that worker have not returned");
     gw_future_set(s, argument, 7);
     assert_int_equal(gw_int_of(s, gw_wait(s, first)), 7);
     gw_scope_close_up(s);

@@ -224,14 +224,13 @@ static void wait_in_a_circle(gw_scope *s, int rank, void *context) {
 
 static void a_circle_is_reported_by_all_deadlines_and_in_the_log(void **state) {
     (void)state;
-    ring two = { .size = 2,
-                 .text =
-                     "in a circle then, w0 waited in \"a\" for w1, which waited in \"b\" for w0" };
-    ring three = {
-        .size = 3,
-        .text = "in a circle then, w0 waited in \"a\" for w1, which waited in \"b\" for w2, which "
-                "waited in \"c\" for w0"
+    ring two = {
+        .size = 2,
+        .text = "at that time, in a circle: w0 waited in \"a\" for w1, which waited in \"b\" for w0"
     };
+    ring three = { .size = 3,
+                   .text = "at that time, in a circle: w0 waited in \"a\" for w1, which waited in "
+                           "\"b\" for w2, which waited in \"c\" for w0" };
     run(2, wait_in_a_circle, &two);
     run(3, wait_in_a_circle, &three);
     assert_true(two.reported >= 10 && three.reported >= 10);  // by each seed
@@ -253,7 +252,7 @@ static void differentiate_in_a_circle(gw_scope *s, int rank, void *context) {
     for (int i = 0; i < 2; i++)
         gw_backward(t, gw_sum(t, gw_module_call(t, models[(i + rank) % 2], x)));
     expect(t, GW_TIMEOUT,
-           "in a circle then, w0 waited in \"world");  // #1, or in the barrier by then
+           "at that time, in a circle: w0 waited in \"world");  // #1, or in the barrier by then
     gw_scope_close_up(t);
     gw_barrier(s, g);
     assert_true(gw_ok(s));

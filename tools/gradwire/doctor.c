@@ -155,10 +155,9 @@ static int run_workers(const char *file) {
 
 int doctor_command(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "--help") == 0) {
-        printf("usage: gradwire doctor\n\nStarts two workers on this host and says how they reach "
-               "each other, how fast that "
-               "is, and\nwhat of the system matters for it. Exit code: 0; 1 if they could not work "
-               "together.\n");
+        printf("usage: gradwire doctor\n\nStarts two workers on this host and prints how they "
+               "reach each other, how fast they do, and\nwhich settings of the system affect that. "
+               "Exit code: 0; 1 if the workers could not work together.\n");
         return 0;
     }
     if (argc > 1) return usage_refuse("doctor", argv[1], (const char *const[]){ "--help", NULL });

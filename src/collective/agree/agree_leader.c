@@ -98,7 +98,7 @@ static void add_proposal(const proposal *p, gw_error *e) {
     if (p->what == AGREE_FLAGS)
         add(e, "agrees on flags");
     else
-        add(e, "re-forms it with at least %u%s", p->min, p->grow ? ", growing" : "");
+        add(e, "re-forms the group with at least %u members%s", p->min, p->grow ? ", growing" : "");
 }
 
 static void compose(const gw_group *g, const survey *v, gw_error *out) {

@@ -30,15 +30,16 @@ typedef struct coalesced {
 static bool check_rows(gw_scope *s, const coalesced *m, const gw_tensor *x) {
     int n = m->group->count;
     if (m->operation != OPERATION_REDUCE_SCATTER || (x->dims && x->sizes[0] % n == 0)) return true;
-    return scope_fail(s, GW_INVALID, "%s: %lld rows for %d members", m->what,
-                      x->dims ? (long long)x->sizes[0] : 1, n);
+    return scope_fail(s, GW_INVALID, "%s: %lld rows cannot be divided equally among %d members",
+                      m->what, x->dims ? (long long)x->sizes[0] : 1, n);
 }
 
 static bool check(gw_scope *s, const coalesced *m) {
     if (m->count < 0 || (m->count && !m->xs))
-        scope_fail(s, GW_INVALID, "%s: %d tensors%s", m->what, m->count, m->xs ? "" : " at NULL");
+        scope_fail(s, GW_INVALID, "%s: %d tensors were given%s", m->what, m->count,
+                   m->xs ? "" : ", but the list is NULL");
     else if (m->options.sizes || m->options.into)
-        scope_fail(s, GW_INVALID, "%s: no %s for several tensors", m->what,
+        scope_fail(s, GW_INVALID, "%s: %s cannot be used for several tensors", m->what,
                    m->options.into ? ".into" : ".sizes");
     run_request r = request_of(m->operation, CONTENT_TENSOR, -1, m->options);
     if (gw_ok(s)) request_check_options(s, m->what, &r);

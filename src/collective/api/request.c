@@ -62,8 +62,8 @@ bool request_check_tensor(gw_scope *s, const char *what, gw_tensor *x) {
 
 bool request_check_root(gw_scope *s, const char *what, const gw_group *g, int root) {
     if (root >= 0 && root < g->count) return true;
-    return scope_fail(s, GW_INVALID, "%s: rank %d of group \"%s\", which has %d", what, root,
-                      g->name, g->count);
+    return scope_fail(s, GW_INVALID, "%s: rank %d is out of range for group \"%s\" of %d members",
+                      what, root, g->name, g->count);
 }
 
 // Integers are multiplied by whole factors, which doubles represent exactly up to 2^53.
@@ -105,7 +105,8 @@ bool request_check_options(gw_scope *s, const char *what, const run_request *r) 
     const gw_collective_options *o = &r->options;
     int taken = options_taken[r->signature.content][r->signature.operation];
     if (o->timeout_ms < GW_GROUP_TIMEOUT)
-        scope_fail(s, GW_INVALID, "%s: a timeout of %lld ms", what, (long long)o->timeout_ms);
+        scope_fail(s, GW_INVALID, "%s: the timeout is %lld ms, but must not be negative", what,
+                   (long long)o->timeout_ms);
     else if (o->factor != 1 && !(taken & TAKES_FACTOR))
         scope_fail(s, GW_INVALID, "%s: .factor can be used with GW_SUM and GW_AVG only", what);
     else if (o->sizes && !(taken & TAKES_SIZES))

@@ -48,7 +48,7 @@ static bool check_items(gw_scope *s, const char *what, const gw_group *g, const 
                         int root) {
     if (!request_check_root(s, what, g, root) || g->self != root) return gw_ok(s);
     if (!list || gw_list_count(list) != g->count)
-        scope_fail(s, GW_INVALID, "%s: %d items for %d members", what,
+        scope_fail(s, GW_INVALID, "%s: the list has %d items, but the group has %d members", what,
                    list ? gw_list_count(list) : 0, g->count);
     return gw_ok(s);
 }

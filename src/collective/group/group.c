@@ -71,7 +71,8 @@ bool group_is_usable(gw_scope *s, const gw_group *g) {
 
 bool group_check_options(gw_scope *s, gw_group_open_options o) {
     if (o.timeout_ms < 0)
-        scope_fail(s, GW_INVALID, "a timeout of %lld ms", (long long)o.timeout_ms);
+        scope_fail(s, GW_INVALID, "the timeout is %lld ms, but must not be negative",
+                   (long long)o.timeout_ms);
     return gw_ok(s);
 }
 
@@ -117,7 +118,8 @@ const char *gw_group_name(const gw_group *g) {
 gw_worker gw_group_worker(gw_scope *s, const gw_group *g, int rank) {
     if (!group_is_usable(s, g)) return (gw_worker){ .name = "", .rank = -1 };
     if (rank >= 0 && rank < g->count) return group_worker_of(g, rank);
-    scope_fail(s, GW_INVALID, "rank %d of group \"%s\", which has %d", rank, g->name, g->count);
+    scope_fail(s, GW_INVALID, "rank %d is out of range for group \"%s\" of %d members", rank,
+               g->name, g->count);
     return (gw_worker){ .name = "", .rank = -1 };
 }
 

@@ -354,8 +354,8 @@ bool group_leads_on_loop(const gw_group *g);  // whether this member leads
 const char *group_member_name(const gw_group *g, int index);
 // Returns |why|, an error of this member, as the other members get it: with this member's name.
 gw_error group_error_of_self(const gw_group *g, const gw_error *why);
-// "w1, w2 do not answer to w0: ": the leader does not answer to this member, or, if this member leads, those of which
-// |is_silent| is true do not. Nothing if there are none.
+// "w1, w2 do not answer w0: ": the leader does not answer this member, or, if this member leads, those members do not
+// answer of which |is_silent| is true. Appends nothing if there are none.
 void group_put_silent_on_loop(const gw_group *g, int leader,
                               bool (*is_silent)(const gw_group *g, int index), text_builder *out);
 

@@ -154,7 +154,8 @@ gw_status groups_add_on_loop(gw_group *g, gw_error *out_lost, gw_error *error) {
         *error = *out_lost;
     if (!status && !g->id) status = open_id(x, g, error);
     if (!status && x->groups.count >= LIMIT_GROUPS)
-        status = error_set(error, GW_LIMIT, "more than %d groups", LIMIT_GROUPS);
+        status =
+            error_set(error, GW_LIMIT, "this worker would have more than %d groups", LIMIT_GROUPS);
     if (status) return status;
     if (!put(x, g)) return error_set(error, GW_NO_MEMORY, "no memory for a group");
     meet_members(g);
@@ -259,8 +260,7 @@ void group_put_silent_on_loop(const gw_group *g, int leader,
     }
     if (count > NAMED_MAX) text_put(out, " and %d others", count - NAMED_MAX);
     if (!count) return;
-    text_put(out, " %s not answer to %s: ", count > 1 ? "do" : "does",
-             group_member_name(g, g->self));
+    text_put(out, " %s not answer %s: ", count > 1 ? "do" : "does", group_member_name(g, g->self));
 }
 
 bool group_leads_on_loop(const gw_group *g) {

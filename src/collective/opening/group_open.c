@@ -11,22 +11,22 @@
 static bool check_members(gw_scope *s, agent *a, const gw_worker *workers, int count) {
     int self = 0;
     if (count < 1 || count > LIMIT_WORKERS || !workers)
-        return scope_fail(s, GW_INVALID, "a group of %d workers%s", count,
-                          workers ? "" : " at NULL");
+        return scope_fail(s, GW_INVALID, "a group of %d workers is impossible%s", count,
+                          workers ? "" : ": the list is NULL");
     for (int i = 0; i < count; i++) {
         int rank = workers[i].rank;
         const member *m = rank >= 0 && rank < a->member_count ? agent_member(a, rank) : NULL;
         if (!m || !m->known || m->worker.incarnation != workers[i].incarnation)
             return scope_fail(s, GW_NOT_FOUND,
-                              "a group with a worker of rank %d, which this worker does not know",
+                              "the list of workers has rank %d, which this worker does not know",
                               rank);
         for (int j = 0; j < i; j++) {
             if (workers[j].rank != rank) continue;
-            return scope_fail(s, GW_INVALID, "%s is twice in the group", m->name);
+            return scope_fail(s, GW_INVALID, "%s is twice in the list of workers", m->name);
         }
         self += rank == a->rank;
     }
-    if (!self) scope_fail(s, GW_INVALID, "%s is not a member of the group", a->name);
+    if (!self) scope_fail(s, GW_INVALID, "this worker, %s, is not in the list of workers", a->name);
     return self;
 }
 
@@ -181,8 +181,8 @@ static bool check_ranks(gw_scope *s, const gw_group *g, const int *ranks, int co
     for (int i = 0; is_given && i < count; i++) {
         if (ranks[i] >= 0 && ranks[i] < g->count) continue;
         if (gw_ok(s))
-            scope_fail(s, GW_INVALID, "rank %d of group \"%s\", which has %d", ranks[i], g->name,
-                       g->count);
+            scope_fail(s, GW_INVALID, "rank %d is out of range for group \"%s\" of %d members",
+                       ranks[i], g->name, g->count);
         return false;
     }
     return is_given;

@@ -160,7 +160,7 @@ static bool check(gw_scope *s, const char *name, gw_group_join_options o) {
                    "gw_group_join: the name of a group has control characters, a %%, or "
                    "is not UTF-8");
     else if (o.timeout_ms < 0 || o.collective_timeout_ms < 0)
-        scope_fail(s, GW_INVALID, "gw_group_join: a timeout below 0");
+        scope_fail(s, GW_INVALID, "gw_group_join: a timeout is negative");
     else if (context_check_wait(s, &error)) {
         error_prefix(&error, "gw_group_join");
         scope_fail_with(s, &error);

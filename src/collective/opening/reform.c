@@ -18,9 +18,12 @@ gw_group *gw_group_reform_with(gw_scope *s, gw_group *g, gw_reform_options optio
     if (!group_is_given(s, g, "gw_group_reform")) return &group_poison;
     int64_t timeout_ms = options.timeout_ms ? options.timeout_ms : g->timeout_ms;
     if (gw_ok(s) && (options.min < 0 || options.min > LIMIT_WORKERS))
-        scope_fail(s, GW_INVALID, "gw_group_reform: at least %d members", options.min);
+        scope_fail(s, GW_INVALID, "gw_group_reform: .min is %d members, which is out of range",
+                   options.min);
     if (gw_ok(s) && timeout_ms < 0)
-        scope_fail(s, GW_INVALID, "gw_group_reform: a timeout of %lld ms", (long long)timeout_ms);
+        scope_fail(s, GW_INVALID,
+                   "gw_group_reform: the timeout is %lld ms, but must not be negative",
+                   (long long)timeout_ms);
     const proposal own = { .what = AGREE_REFORM,
                            .flags = UINT64_MAX,
                            .min = options.min > 0 ? (uint32_t)options.min : 1,

@@ -57,8 +57,8 @@ static bool check_peer(gw_scope *s, const char *what, const gw_group *g, int ran
     else if (s->agent != g->agent)
         scope_fail(s, GW_INVALID, "%s: the group belongs to another agent than the scope", what);
     else if (rank < 0 || rank >= g->count)
-        scope_fail(s, GW_INVALID, "%s: rank %d of group \"%s\", which has %d", what, rank, g->name,
-                   g->count);
+        scope_fail(s, GW_INVALID, "%s: rank %d is out of range for group \"%s\" of %d members",
+                   what, rank, g->name, g->count);
     return gw_ok(s);
 }
 
@@ -106,8 +106,7 @@ static void name_late_member(gw_scope *s, const gw_group *g, const char *what, i
     const char *name =
         member < 0 ? "any member" : agent_member(g->agent, (int)g->members[member].rank)->name;
     gw_scope_clear(s);
-    scope_fail(s, GW_TIMEOUT,
-               "%s %s of group \"%s\", tag %lld: the deadline has passed before it was done", what,
+    scope_fail(s, GW_TIMEOUT, "%s %s of group \"%s\", tag %lld: not done before the deadline", what,
                name, g->name, (long long)tag);
 }
 
@@ -236,7 +235,8 @@ static bool check_batch(gw_scope *s, const gw_group *g, const gw_message *messag
                    "each message a tag",
                    what);
     else if (count < 0 || (count && !messages))
-        scope_fail(s, GW_INVALID, "%s: %d messages%s", what, count, messages ? "" : " at NULL");
+        scope_fail(s, GW_INVALID, "%s: %d messages were given%s", what, count,
+                   messages ? "" : ", but the list is NULL");
     for (int i = 0; gw_ok(s) && i < count; i++)
         if (check_peer(s, what, g, messages[i].peer) && messages[i].send)
             tensor_is_given(s, what, messages[i].send);

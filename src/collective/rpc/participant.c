@@ -19,10 +19,9 @@ static bool sort_ranks(gw_scope *s, agent *a, const gw_worker *workers, int coun
     bool inside = false;
     for (int i = 0; i < count; i++) {
         if (workers[i].rank < 0 || workers[i].rank >= a->member_count)
-            return scope_fail(
-                s, GW_NOT_FOUND,
-                "an RPC collective with a worker of rank %d, but the job has %d workers",
-                workers[i].rank, a->member_count);
+            return scope_fail(s, GW_NOT_FOUND,
+                              "the list of workers has rank %d, but the job has %d workers",
+                              workers[i].rank, a->member_count);
         out[i] = (uint32_t)workers[i].rank;
         inside = inside || workers[i].rank == a->rank;
     }
@@ -107,7 +106,7 @@ static gw_list *run_collective(gw_scope *s, const char *function, const gw_worke
     if (count < 1 || count > LIMIT_WORKERS || !workers) {
         scope_fail(s, GW_INVALID, "%s: the list of workers has %d items%s, but must have 1 to %d",
                    strcmp(function, "gw.barrier") ? "gw_rpc_all_gather" : "gw_rpc_barrier", count,
-                   workers ? "" : " at NULL", LIMIT_WORKERS);
+                   workers ? "" : " and is NULL", LIMIT_WORKERS);
         return gw_list_open(s);
     }
     uint32_t *ranks = gw_alloc(s, (size_t)count * sizeof *ranks);

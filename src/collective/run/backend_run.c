@@ -261,7 +261,7 @@ static gw_tensor *open_from_head(run *r) {
     for (uint64_t i = 0; valid && i < b->head[1]; i++)
         valid = (sizes[i] = (int64_t)b->head[2 + i]) >= 0;
     if (valid) return run_open_places(r, (gw_dtype)b->head[0], (int)b->head[1], sizes);
-    scope_fail(r->scope, GW_PROTOCOL, "broadcast: an invalid shape");
+    scope_fail(r->scope, GW_PROTOCOL, "malformed broadcast: the received shape is invalid");
     return NULL;
 }
 

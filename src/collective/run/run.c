@@ -106,7 +106,7 @@ static gw_status enter_received(run *r, int from, incoming *p, reader *in, gw_er
     if (m->entered || m->differs || !signature_read(in, r->group->count, &theirs, &holds) ||
         (past = reader_u64(in), false) || !reader_text(in, origin, sizeof origin)) {
         incoming_close_on_loop(r->group->agent, p);
-        return error_set(error, GW_PROTOCOL, "collective: a malformed enter");
+        return error_set(error, GW_PROTOCOL, "collective: malformed enter message");
     }
     bool matches =
         signature_matches(&r->signature, &theirs) || has_mutation(MUTATION_SIGNATURE_NOT_COMPARED);

@@ -48,8 +48,8 @@ static gw_status check_count(const gw_group *g, gw_error *error) {
 
 static gw_status without_sequence(const gw_group *g, gw_error *error) {
     if (g->sequences.count >= LIMIT_GROUP_KEYS)
-        return error_set(error, GW_LIMIT, "group \"%s\": more than %d keys", g->name,
-                         LIMIT_GROUP_KEYS);
+        return error_set(error, GW_LIMIT, "group \"%s\": more than %d keys (.key) are in use",
+                         g->name, LIMIT_GROUP_KEYS);
     return error_set(error, GW_NO_MEMORY, "group \"%s\": no memory for a collective", g->name);
 }
 

@@ -193,7 +193,8 @@ static void report_late(inquiry *q, run *r) {
     // The circle of that time: the activities in the abort may be newer, since the circle may have ended elsewhere.
     if (q) put_circle(q, r, "waited", &t);
     error_set(&error, GW_TIMEOUT, "the deadline of %s has passed%s%s",
-              group_member_name(g, g->self), circle[0] ? "; in a circle then, " : "", circle);
+              group_member_name(g, g->self), circle[0] ? "; at that time, in a circle: " : "",
+              circle);
     group_report_on_loop(g, r->sequence->key, r->number, &error);
 }
 

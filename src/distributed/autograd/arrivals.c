@@ -64,9 +64,10 @@ static distributed_pass *distributed_pass_of(agent *a, const gradient_head *h, g
         return x;
     passes_peer *by = passes_peer_of_on_loop(a, h->from);
     if (by && by->open_count >= LIMIT_PASSES_PER_PEER) {
-        error_set(error, GW_LIMIT,
-                  "%s: %d backward passes reported by %s are under way on this worker", a->name,
-                  LIMIT_PASSES_PER_PEER, agent_member(a, h->from)->name);
+        error_set(
+            error, GW_LIMIT,
+            "%s: no more than %d backward passes reported by %s can be under way on this worker",
+            a->name, LIMIT_PASSES_PER_PEER, agent_member(a, h->from)->name);
         return NULL;
     }
     x = by ? distributed_pass_open(a, initiator, h->number, h->scope) : NULL;
@@ -162,10 +163,11 @@ static gw_status take(distributed_pass *x, message *m, gradient_head *h, gw_erro
     if (x->state == DISTRIBUTED_PASS_MARKING && h->flags & DISTRIBUTED_PASS_MARKS) {
         passes_peer *by = own || x->by < 0 ? NULL : passes_peer_find_on_loop(x->agent, x->by);
         if (by && by->mark_count + h->marks.count > LIMIT_MARKS_PER_PEER)
-            return error_set(error, GW_LIMIT,
-                             "%s: %llu tensors between workers are in passes reported by %s",
-                             x->agent->name, (unsigned long long)by->mark_count + h->marks.count,
-                             agent_member(x->agent, x->by)->name);
+            return error_set(
+                error, GW_LIMIT,
+                "%s: %llu tensors between workers are too many for the passes reported by %s",
+                x->agent->name, (unsigned long long)by->mark_count + h->marks.count,
+                agent_member(x->agent, x->by)->name);
         if (by) by->mark_count += x->counted_marks = h->marks.count;
         x->marks = h->marks;
         h->marks = (marks){ 0 };

@@ -182,7 +182,7 @@ static void wait_in_vain(gw_scope *root, int rank, void *context) {
     gw_tensor *x, *loss = open_loss(root, &x);
     gw_rpc_sync(root, VICTIM, "arrivals_end_all");
     expect_failure(root, loss, GW_TIMEOUT,
-                   "no message has arrived from other workers for the timeout of a call");
+                   "no message has arrived from other workers within the timeout of a call");
 }
 
 static void a_pass_waits_no_longer_than_a_call(void **state) {

@@ -140,7 +140,7 @@ static void wait_for_more(distributed_pass *x, gw_scope *s) {
     agent *a = x->agent;
     gw_error error;
     while (!is_over(x) && list_is_empty(&x->inbox) && !x->answered) {
-        waiter w = { .what = "the others of a backward pass", .runs_pass = true };
+        waiter w = { .what = "the other workers of a backward pass", .runs_pass = true };
         x->waiting = &w;
         bool only_late = !x->missing && !x->undone_count;
         int64_t until_ns = only_late ? distributed_late_until_ns(a, s) : context_until_ns(a, s);
@@ -150,8 +150,8 @@ static void wait_for_more(distributed_pass *x, gw_scope *s) {
         if (!context_check_cancelled(s, &error))
             error_set(&error, GW_TIMEOUT,
                       context_deadline_ns(s) == ENV_NEVER
-                          ? "no message has arrived from other workers for the timeout of a call, "
-                            "and %s has not ended its part of the pass"
+                          ? "no message has arrived from other workers within the timeout of a "
+                            "call, and %s has not ended its part of the pass"
                           : "the pass has not ended on %s within the deadline",
                       name_of_pending(x));
         distributed_pass_fail_on_loop(x, &error);

@@ -176,7 +176,7 @@ static void fetch_and_sum(gw_scope *root, int rank, void *context) {
     assert_true(sum_of_grad(s, x) == 3 * (3 + 6));
     gw_backward(s, gw_sum(s, gw_to_here(s, ry)));
     assert_int_equal(gw_scope_error(s)->status, GW_WRONG_STATE);
-    assert_non_null(strstr(gw_scope_error(s)->text, "set .retain_graph in the first pass"));
+    assert_non_null(strstr(gw_scope_error(s)->text, "set .retain_graph in that pass"));
     gw_error ignored = gw_scope_close(s);
     (void)ignored;
 }

@@ -103,7 +103,7 @@ static void count_them(gw_scope *root, int rank, void *context) {
     assert_true(call_number(s, layer, "grads_get") == SIZE * 6);
     gw_rpc_sync(s, layer, "grads_get_beyond");
     assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
-    assert_non_null(strstr(gw_scope_error(s)->text, "gradient 1 of 1"));
+    assert_non_null(strstr(gw_scope_error(s)->text, "gradient 1 is out of range for 1 gradients"));
     gw_scope_clear(s);
     gw_scope *other = gw_scope_open(root);
     assert_true(call_number(other, layer, "grads_get") == -1);

@@ -69,7 +69,8 @@ static bool read_answer(agent *a, gw_scope *s, gw_value v, answers *into) {
     // An open mark that is not in |all| could be requested for ever.
     for (uint32_t i = 0; ok && i < into->open.count; i++)
         if (!marks_has(&into->all, into->open.items[i]))
-            ok = !error_set(&error, GW_PROTOCOL, "gw.marks: an open mark is missing");
+            ok = !error_set(&error, GW_PROTOCOL,
+                            "gw.marks: an open mark is missing in the list of all marks");
     if (ok) return true;
     return scope_fail_with(s, &error);
 }
@@ -122,7 +123,8 @@ static bool request_all(agent *a, gw_scope *outer, marks *found, const marks *op
         marks_fini(&fresh);
         answers_fini(&replies);
         if (ok && found->count + late.count > LIMIT_PASS_MARKS) {
-            scope_fail(s, GW_LIMIT, "more than %d tensors between workers", LIMIT_PASS_MARKS);
+            scope_fail(s, GW_LIMIT, "the pass has more than %d tensors between workers",
+                       LIMIT_PASS_MARKS);
             ok = false;
         }
     }

@@ -55,7 +55,7 @@ void marks_write(const marks *m, bytes *b) {
 gw_status marks_read(const agent *a, reader *r, uint32_t max, marks *out, gw_error *error) {
     uint32_t count = reader_u32(r);
     if (r->failed || count > max || count > reader_left(r) / sizeof(mark))
-        return error_set(error, GW_PROTOCOL, "marks: %u of them", count);
+        return error_set(error, GW_PROTOCOL, "malformed marks: the count %u is invalid", count);
     for (uint32_t i = 0; i < count; i++) {
         mark one = { .rank = reader_u32(r) };
         one.slot = reader_u32(r);

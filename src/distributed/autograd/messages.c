@@ -13,7 +13,7 @@ static passes_ended read_ended(reader *r) {
 static gw_status done_received(agent *a, int from, message *m, gw_error *error) {
     reader r = reader_of(m->head.data, m->head.size);
     uint64_t number = reader_u64(&r);
-    if (r.failed) return error_set(error, GW_PROTOCOL, "done: cut off");
+    if (r.failed) return error_set(error, GW_PROTOCOL, "malformed done message: truncated");
     distributed_pass *x = passes_find_on_loop(a, a->rank, number);
     if (!x || !worker_set_has(&x->undone, from)) return GW_OK;
     worker_set_remove(&x->undone, from);
@@ -33,7 +33,9 @@ static gw_status abort_received(agent *a, int from, message *m, gw_error *error)
         if (x && distributed_pass_awaits(x, from)) distributed_pass_fail_on_loop(x, &why);
         return GW_OK;
     }
-    if (by != (uint32_t)from) return error_set(error, GW_PROTOCOL, "abort: of another's pass");
+    if (by != (uint32_t)from)
+        return error_set(error, GW_PROTOCOL,
+                         "malformed abort message: the pass belongs to a third worker");
     passes_peer *in = passes_peer_of_on_loop(a, from);
     bool forgets = has_mutation(MUTATION_ABORT_FORGOTTEN);
     if (in && !forgets && !passes_is_over_on_loop(a, from, number))
@@ -56,7 +58,7 @@ static gw_status scope_closed_received(agent *a, int from, message *m, gw_error 
     reader r = reader_of(m->head.data, m->head.size);
     uint64_t scope = reader_u64(&r);
     passes_ended ended = read_ended(&r);
-    if (r.failed) return error_set(error, GW_PROTOCOL, "scope closed: cut off");
+    if (r.failed) return error_set(error, GW_PROTOCOL, "malformed scope closed message: truncated");
     passes_note_ended_on_loop(a, from, ended);
     if (from != a->rank) close_scope(a, from, scope);
     return GW_OK;

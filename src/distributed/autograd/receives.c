@@ -40,13 +40,15 @@ static const handle_class handle = { .name = "receive", .destroy = destroy_handl
 
 static gw_status read_slot(agent *a, reader *r, receive *to, uint32_t i, gw_error *error) {
     uint8_t complete = reader_u8(r);
-    if (complete > 1) return error_set(error, GW_PROTOCOL, "graph: a flag of %d", complete);
+    if (complete > 1)
+        return error_set(error, GW_PROTOCOL, "malformed graph: a flag is %d, but must be 0 or 1",
+                         complete);
     marks upstream = { 0 };
     gw_status status = marks_read(a, r, LIMIT_MARKS, &upstream, error);
     to->slots[i].complete = complete;
     to->slots[i].upstream_count = upstream.count;
     if (!status && to->all.count + upstream.count > LIMIT_MARKS)
-        status = error_set(error, GW_LIMIT, "graph: more than %d marks", LIMIT_MARKS);
+        status = error_set(error, GW_LIMIT, "malformed graph: more than %d marks", LIMIT_MARKS);
     if (!status && !marks_add_all(&to->all, upstream.items, upstream.count))
         status = error_set(error, GW_NO_MEMORY, "no memory for a graph");
     marks_fini(&upstream);
@@ -105,7 +107,9 @@ static bool names_unknown(const agent *a, reader *table) {
 static gw_status link(gw_handle *received, uint32_t slot, gw_tensor *x, gw_error *error) {
     receive *r = (receive *)received;
     if (slot >= r->slot_count)
-        return error_set(error, GW_PROTOCOL, "graph: slot %u of %u", slot, r->slot_count);
+        return error_set(error, GW_PROTOCOL,
+                         "malformed graph: slot %u is out of range for %u slots", slot,
+                         r->slot_count);
     if (!x) return GW_OK;
     node_make(&r->node, (uint16_t)slot, x);
     return GW_OK;

@@ -109,7 +109,8 @@ static distributed_pass_input *find_input(distributed_pass *x, uint64_t send, ui
 }
 
 static bool fail_unawaited(gw_scope *s) {
-    return scope_fail_of(s, "backward", GW_PROTOCOL, "a gradient that is not awaited");
+    return scope_fail_of(s, "backward", GW_PROTOCOL,
+                         "a gradient has arrived that this worker does not await");
 }
 
 static bool fits(const sent_slot *at, const gw_tensor *x) {

@@ -153,7 +153,8 @@ gw_status sends_released_on_loop(agent *a, int from, message *m, gw_error *error
     // Deleting a send may end receives of this worker. They are released in this iteration of the
     // loop, so that a graph that goes to and fro is freed at the pace of messages.
     receives_flush_soon_on_loop(a);
-    return cut ? error_set(error, GW_PROTOCOL, "sends released: cut off") : GW_OK;
+    return cut ? error_set(error, GW_PROTOCOL, "malformed sends released message: truncated")
+               : GW_OK;
 }
 
 // GRAPH-5: a later pass that reaches the send fails with the loss of |with|. Without memory it
@@ -196,8 +197,9 @@ int sends_lost_with_on_loop(const agent *a, uint64_t id) {
 void sends_gone_error(const agent *a, int lost, gw_error *out) {
     if (lost < 0) {
         error_set(out, GW_WRONG_STATE,
-                  "a backward pass has already used this graph, which continues on other workers, "
-                  "or one of these is gone: set .retain_graph in the first pass");
+                  "this graph continues on other workers, and a part of it is already released: by "
+                  "an earlier backward pass (set .retain_graph in that pass), or because one of "
+                  "these workers is gone");
         return;
     }
     const member *m = agent_member(a, lost);

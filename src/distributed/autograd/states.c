@@ -142,14 +142,14 @@ typedef MACHINE_RULE(distributed_pass_state, distributed_pass_event, distributed
 static const rule rules[] = {
     { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_MARKED,    DISTRIBUTED_PASS_RUNNING,  begin,                  "the marks name the gradients that this worker awaits" },
     { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_DROPPED,  drop_unmarked,             "a pass that ends before this worker is COMPLETE has failed" },
-    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_RELAYED,     DISTRIBUTED_PASS_MARKING,  nothing,                "a relayed end counts only for a COMPLETE part; others wait for the initiator" },
+    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_RELAYED,     DISTRIBUTED_PASS_MARKING,  nothing,                "only a COMPLETE part accepts a relayed end; other parts wait for the initiator" },
     { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop_unmarked,             "no node has run" },
     { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_MARKING,  nothing,                "the initiator reports the end of the pass now, or when an older pass has ended" },
     { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop_unmarked,             "only the initiator uses the result" },
 
     { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_DONE,      DISTRIBUTED_PASS_COMPLETE, send_done,              "all marked slots have their gradients, and the next gradients are sent" },
     { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_DROPPED,  drop,                   "a pass that ends before this worker is COMPLETE has failed" },
-    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_RELAYED,     DISTRIBUTED_PASS_RUNNING,  nothing,                "a relayed end counts only for a COMPLETE part; others wait for the initiator" },
+    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_RELAYED,     DISTRIBUTED_PASS_RUNNING,  nothing,                "only a COMPLETE part accepts a relayed end; other parts wait for the initiator" },
     { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "the pass failed here or on another worker; the graph stays as it was" },
     { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_RUNNING,  nothing,                "the initiator reports the end of the pass now, or when an older pass has ended" },
     { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop,                   "only the initiator uses the result" },
@@ -157,10 +157,10 @@ static const rule rules[] = {
     { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_REDUCES,   DISTRIBUTED_PASS_REDUCING, nothing,                "the means of this worker's buckets are missing; no thread waits for them" },
     { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_DONE,      DISTRIBUTED_PASS_COMPLETE, send_done,              "the means have arrived, and the next gradients are sent" },
     { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_DROPPED,  drop,                   "a pass that ends before this worker is COMPLETE has failed" },
-    { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_RELAYED,     DISTRIBUTED_PASS_REDUCING, nothing,                "a relayed end counts only for a COMPLETE part; others wait for the initiator" },
+    { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_RELAYED,     DISTRIBUTED_PASS_REDUCING, nothing,                "only a COMPLETE part accepts a relayed end; other parts wait for the initiator" },
     { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "the pass failed here or on another worker; the gates of models are notified" },
     { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_REDUCING, nothing,                "the initiator reports the end of the pass now, or when an older pass has ended" },
-    { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop,                   "only the initiator uses the result; gates are notified" },
+    { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop,                   "only the initiator uses the result; the gates of models are notified" },
 
     { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_SETTLED,  settle,                 "the pass has succeeded everywhere: the graph is freed, the gradients stay" },
     { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_RELAYED,     DISTRIBUTED_PASS_SETTLED,  settle,                 "the graph is freed before the initiator's next pass walks it" },
@@ -169,15 +169,15 @@ static const rule rules[] = {
     { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  give_up_sends_and_drop, "only the initiator knew whether the pass has succeeded" },
 
     { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_SETTLED,  nothing,                "the initiator confirms the relayed end" },
-    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_RELAYED,     DISTRIBUTED_PASS_SETTLED,  nothing,                "it is settled already" },
+    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_RELAYED,     DISTRIBUTED_PASS_SETTLED,  nothing,                "this part of the pass is settled already" },
     { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "the initiator contradicts the relayed end" },
-    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_FOLDED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "an older pass of the same scope has taken over its gradients" },
+    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_FOLDED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "an older pass of the same scope has taken over the gradients of this pass" },
     { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "a closed scope needs no gradients" },
     { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop,                   "only calls of the initiator use the gradients" },
 
-    { DISTRIBUTED_PASS_DROPPED,  DISTRIBUTED_PASS_REDUCES,   DISTRIBUTED_PASS_DROPPED,  nothing,                "it was dropped while it ran" },
-    { DISTRIBUTED_PASS_DROPPED,  DISTRIBUTED_PASS_DONE,      DISTRIBUTED_PASS_DROPPED,  nothing,                "it was dropped while it ran" },
-    { DISTRIBUTED_PASS_DROPPED,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  nothing,                "it was dropped while it ran" },
+    { DISTRIBUTED_PASS_DROPPED,  DISTRIBUTED_PASS_REDUCES,   DISTRIBUTED_PASS_DROPPED,  nothing,                "this part of the pass was dropped while it ran" },
+    { DISTRIBUTED_PASS_DROPPED,  DISTRIBUTED_PASS_DONE,      DISTRIBUTED_PASS_DROPPED,  nothing,                "this part of the pass was dropped while it ran" },
+    { DISTRIBUTED_PASS_DROPPED,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  nothing,                "this part of the pass was dropped while it ran" },
 };
 // clang-format on
 

@@ -24,7 +24,7 @@ static void wake(pass *p) {
 // the missing workers.
 static void wait_on_loop(pass *p, agent *a, gw_error *error) {
     gw_scope *s = p->scope;
-    waiter w = { .what = "the others of a backward pass", .runs_pass = true };
+    waiter w = { .what = "the other workers of a backward pass", .runs_pass = true };
     p->on_answer = wake;
     p->runner = &w;
     bool woken = context_wait_on_loop(a, s, &w, distributed_late_until_ns(a, s));

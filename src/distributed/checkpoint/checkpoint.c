@@ -27,7 +27,8 @@ static void encode_header(const checkpoint *c, bytes *out) {
     if (!gw_ok(c->scope)) return;
     uint64_t size = out->size - SIZE_BYTES;
     if (size > LIMIT_CHECKPOINT_HEADER_BYTES)
-        scope_fail(c->scope, GW_LIMIT, "names and texts take %llu bytes, more than %d",
+        scope_fail(c->scope, GW_LIMIT,
+                   "names and texts take %llu bytes, but at most %d are allowed",
                    (unsigned long long)size, LIMIT_CHECKPOINT_HEADER_BYTES);
     for (int i = 0; i < SIZE_BYTES; i++) out->data[i] = (uint8_t)(size >> (8 * i));
 }

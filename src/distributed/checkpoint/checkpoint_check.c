@@ -44,7 +44,7 @@ json_t *checkpoint_read_checks(checkpoint *c) {
     json_t *out = text ? checkpoint_parse(text, strlen(text), &error) : NULL;
     if (text && !json_is_object(out))
         scope_fail(c->scope, GW_INVALID, "its list of checksums is not a JSON object: %.200s",
-                   out ? "something else" : error.text);
+                   out ? "it is another JSON value" : error.text);
     return out;
 }
 

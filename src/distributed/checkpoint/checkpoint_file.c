@@ -64,7 +64,7 @@ static void sync_folder(gw_scope *s, const char *path) {
 static bool check_path(gw_scope *s, const char *path) {
     struct stat about;
     if (lstat(path, &about) || S_ISREG(about.st_mode) || S_ISLNK(about.st_mode)) return true;
-    return scope_fail(s, GW_INVALID, "no plain file");
+    return scope_fail(s, GW_INVALID, "not a regular file");
 }
 
 static void save(gw_scope *s, const char *path, gw_map *values) {
@@ -101,7 +101,8 @@ static bool read_file(void *context, void *out, size_t size, uint64_t at) {
         ssize_t n = pread(f->fd, to, size, (off_t)at);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return failed(f->scope, "read");
-        if (n == 0) return scope_fail(f->scope, GW_INVALID, "cut off while it was read");
+        if (n == 0)
+            return scope_fail(f->scope, GW_INVALID, "the file became shorter while it was read");
         to += n;
         at += (uint64_t)n;
         size -= (size_t)n;
@@ -118,7 +119,7 @@ static void load(gw_scope *s, const char *path, gw_map **out, gw_scope *out_scop
     } else if (fstat(f.fd, &about)) {
         failed(s, "open");
     } else if (!S_ISREG(about.st_mode)) {
-        scope_fail(s, GW_INVALID, "no plain file");
+        scope_fail(s, GW_INVALID, "not a regular file");
     } else {
         checkpoint_source from = { read_file, &f, (uint64_t)about.st_size };
         checkpoint_decode(s, out, out_scope, from);

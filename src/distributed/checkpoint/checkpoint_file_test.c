@@ -135,7 +135,7 @@ static void only_files_are_replaced(void **state) {
     gw_checkpoint_save(s, p.path, values_of(s, 1));
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, GW_INVALID);
-    assert_non_null(strstr(e.text, "no plain file"));
+    assert_non_null(strstr(e.text, "not a regular file"));
     assert_int_equal(count_files(&p), 1);
     assert_int_equal(rmdir(p.path), 0);
 
@@ -180,7 +180,7 @@ static void a_pipe_is_not_waited_for(void **state) {
     gw_checkpoint_load(s, p.path);
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, GW_INVALID);
-    assert_non_null(strstr(e.text, "no plain file"));
+    assert_non_null(strstr(e.text, "not a regular file"));
     temp_dir_close(&p);
 }
 

@@ -237,7 +237,7 @@ void checkpoint_read_header(checkpoint *c, const char *text, size_t size, uint64
     json_t *header = checkpoint_parse(text, size, &error);
     if (!json_is_object(header))
         scope_fail(c->scope, GW_INVALID, "its header is not a JSON object: %.200s",
-                   header ? "it is something else" : error.text);
+                   header ? "it is another JSON value" : error.text);
     const char *key;
     json_t *value;
     json_object_foreach(header, key, value) {

@@ -234,7 +234,7 @@ typedef struct bad {
 static const bad bads[] = {
     { "{\"a\":" HUNDRED, 0, "nested deeper than 96 levels" },
     { "", 0, "its header is not a JSON object" },
-    { "[]", 0, "its header is not a JSON object: it is something else" },
+    { "[]", 0, "its header is not a JSON object: it is another JSON value" },
     { "{} x", 0, "its header is not a JSON object: end of file expected" },
     { "{" ENTRY("a", "U8", "[]", "0", "1") "," ENTRY("a", "U8", "[]", "0", "1") "}", 1,
       "duplicate object key" },
@@ -273,7 +273,7 @@ static const bad bads[] = {
       "\"a\" is missing in the description of the nesting" },
     { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":\\\"int\\\"}\"}," ENTRY("a", "U8", "[]", "0",
                                                                             "1") "}",
-      1, "\"a\" is declared as kind int, but has another shape" },
+      1, "\"a\" is declared as kind int, but its tensor has another shape or dtype" },
     { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":\\\"string\\\"}\"}}", 0,
       "the text \"a\" is missing" },
     { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":\\\"code\\\"}\"}}", 0, "as kind \"code\"" },

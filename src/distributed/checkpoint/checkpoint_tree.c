@@ -161,8 +161,9 @@ static gw_value number_of(nester *n, const char *path, gw_kind kind, const gw_te
         return gw_value_of_bool(*(const uint8_t *)gw_data(x));
     if (gw_dims(x) == 1 && kind == GW_BYTES && dtype == GW_U8)
         return gw_value_of_bytes(gw_data(x), (size_t)gw_numel(x));
-    scope_fail(n->scope, GW_INVALID, "\"%.200s\" is declared as kind %s, but has another shape",
-               path, gw_kind_name(kind));
+    scope_fail(n->scope, GW_INVALID,
+               "\"%.200s\" is declared as kind %s, but its tensor has another shape or dtype", path,
+               gw_kind_name(kind));
     return gw_none();
 }
 
@@ -189,7 +190,8 @@ static gw_value nest_leaf(nester *n, const char *path, const char *kind) {
     if (!strcmp(kind, gw_kind_name(GW_STRING))) return nest_text(n, path);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(kind, gw_kind_name(kinds[i]))) return nest_tensor(n, path, kinds[i]);
-    scope_fail(n->scope, GW_INVALID, "\"%.200s\" is declared as kind \"%.40s\"", path, kind);
+    scope_fail(n->scope, GW_INVALID,
+               "\"%.200s\" is declared as kind \"%.40s\", which does not exist", path, kind);
     return gw_none();
 }
 
@@ -257,7 +259,7 @@ gw_map *checkpoint_nest(checkpoint *c, gw_scope *out) {
     gw_map *values = NULL;
     if (!json_is_object(tree)) {
         scope_fail(c->scope, GW_INVALID, "the description of its nesting is not a JSON object: %s",
-                   tree ? "something else" : error.text);
+                   tree ? "it is another JSON value" : error.text);
     } else {
         values = nest_all(c, out, tree);
     }

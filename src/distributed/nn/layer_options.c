@@ -12,7 +12,9 @@ _Static_assert(sizeof(gw_dtype) == sizeof(int) && sizeof(gw_padding_mode) == siz
 
 int layer_small(gw_scope *s, const gw_args *a, const char *name, int64_t value) {
     if (value >= INT_MIN && value <= INT_MAX) return (int)value;
-    if (gw_ok(s)) scope_fail_of(s, a->label, GW_INVALID, "%s is %lld", name, (long long)value);
+    if (gw_ok(s))
+        scope_fail_of(s, a->label, GW_INVALID, "%s is %lld, which does not fit into an int", name,
+                      (long long)value);
     return 0;
 }
 
@@ -45,7 +47,8 @@ static int read_word(gw_scope *s, const gw_args *a, const layer_option *o, gw_va
         known = gw_format(s, "%s%s%s", known, i ? ", " : "", o->words[i]);
     }
     if (gw_ok(s))
-        scope_fail_of(s, a->label, GW_INVALID, "\"%.40s\" is no %s: %s", name, o->name, known);
+        scope_fail_of(s, a->label, GW_INVALID, "\"%.40s\" is not a %s: there are %s", name, o->name,
+                      known);
     return 0;
 }
 

@@ -19,7 +19,7 @@ static bool add_bytes(void *context, const module_path *at, gw_tensor *x) {
 void gw_module_object_open(gw_scope *own, gw_module_object *self, gw_module *m) {
     if (!gw_ok(own)) return;
     if (!m || m == &module_poison) {
-        scope_fail(own, GW_INVALID, "its function made no module");
+        scope_fail(own, GW_INVALID, "the function that makes the module has returned none");
         return;
     }
     self->own = own;
@@ -102,7 +102,7 @@ static gw_values take_inputs(gw_scope *s, const gw_args *a) {
 static const typed_call *find_call(gw_scope *s, const gw_args *a) {
     const char *name = gw_arg_string(s, a, 0);
     const typed_call *c = *name ? typed_call_find(name) : NULL;
-    if (gw_ok(s) && *name && !c) scope_fail(s, GW_NOT_FOUND, "there is no call \"%.40s\"", name);
+    if (gw_ok(s) && *name && !c) scope_fail(s, GW_NOT_FOUND, "no layer has a call \"%.40s\"", name);
     return c;
 }
 

@@ -156,7 +156,7 @@ static gw_module *open_remote(gw_scope *s, const char *name, gw_rref *rref) {
 
 gw_module *gw_module_remote_with(gw_scope *s, gw_target to, const char *class_name, gw_values args,
                                  gw_call_options options) {
-    if (gw_ok(s) && !class_name) scope_fail(s, GW_INVALID, "a module of no class");
+    if (gw_ok(s) && !class_name) scope_fail(s, GW_INVALID, "the class of the module is NULL");
     if (!gw_ok(s)) return &module_poison;
     gw_scope *t = gw_scope_open(s);  // the module holds the reference
     gw_rref *rref =

@@ -381,7 +381,8 @@ static void go_wrong(gw_scope *root, int rank, void *context) {
     gw_module_call(s, gw_module_remote(s, 1, "gw.nn.no_such_layer"), x);
     assert_failed(s, GW_NOT_FOUND, "w1 has no function or class gw.nn.no_such_layer");
     gw_module_call(s, gw_module_remote(s, 1, "remote_nothing"), x);
-    assert_failed(s, GW_INVALID, "w1: remote_nothing: its function made no module");
+    assert_failed(s, GW_INVALID,
+                  "w1: remote_nothing: the function that makes the module has returned none");
     gw_module_call(s, gw_module_remote(s, 1, "remote_thing"), x);
     assert_failed(s, GW_NOT_FOUND, "w1 has no method remote_thing.forward");
     gw_module_call(s, gw_module_remote(s, 1, "remote_twins", "three"), x);
@@ -492,7 +493,7 @@ static void call_no_module(gw_scope *root, int rank, void *context) {
     assert_string_equal(gw_scope_error(s)->text, "gw_module_rref: no module");
     gw_scope_clear(s);
     gw_module_remote(s, 1, (const char *)NULL);
-    assert_string_equal(gw_scope_close(s).text, "a module of no class");
+    assert_string_equal(gw_scope_close(s).text, "the class of the module is NULL");
     assert_int_equal(gw_scope_close(failed).status, GW_INVALID);
 }
 

@@ -235,7 +235,7 @@ static void train_bags(gw_scope *s, int rank, void *context) {
     assert_same(s, gw_module_call(s, mean, square), gw_module_call(s, remote_mean, square));
     gw_map_put(s, options, "mode", "least");
     gw_module_call(s, gw_module_remote(s, 1, "gw.nn.embedding_bag", 9, 3, options), square);
-    assert_failed(s, GW_INVALID, "w1: gw.nn.embedding_bag: \"least\" is no mode");
+    assert_failed(s, GW_INVALID, "w1: gw.nn.embedding_bag: \"least\" is not a mode");
 }
 
 static void bags_take_offsets_and_weights(void **state) {
@@ -513,7 +513,7 @@ static void send_nonsense(gw_scope *s, int rank, void *context) {
     gw_rref *r = gw_module_rref(s, gw_module_remote(s, 1, "gw.nn.gru", 4, 6));
     gw_list *in = gw_list_open(s);
     gw_rpc_sync(s, r, "call", "no_such", in, gw_none());
-    assert_failed(s, GW_NOT_FOUND, "w1: gw.nn.gru.call: there is no call \"no_such\"");
+    assert_failed(s, GW_NOT_FOUND, "w1: gw.nn.gru.call: no layer has a call \"no_such\"");
     gw_rpc_sync(s, r, "call", "gru", in, gw_none());
     assert_failed(s, GW_INVALID, "the first input is NULL");
     for (int i = 0; i < 4; i++) gw_list_add(s, in, gw_none());

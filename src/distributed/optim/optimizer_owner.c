@@ -87,7 +87,8 @@ static void add_group(gw_scope *s, owned_optimizer *self, gw_list *group) {
         scope_fail(s, GW_INVALID, "%d options were given for gw_%s, which has %d",
                    gw_list_count(options), o->rule->name, o->rule->option_count);
     if (gw_ok(s) && gw_list_count(references) != count)
-        scope_fail(s, GW_INVALID, "%d numbers for %d parameters", count, gw_list_count(references));
+        scope_fail(s, GW_INVALID, "%d numbers were given for %d parameters", count,
+                   gw_list_count(references));
     if (!gw_ok(s) || !owned_read_options(s, o->rule, options, 0, &g)) return;
     int *known = gw_alloc(s, ((size_t)count + 1) * sizeof *known);
     for (int i = 0; i < count && gw_ok(s); i++)
@@ -248,7 +249,7 @@ static gw_value serve_load(gw_scope *s, void *object, const gw_args *a) {
         state_take_over(self->optimizer, &self->load);
         self->has_load = false;
     } else {
-        scope_fail(s, GW_WRONG_STATE, "no map to load has been checked before");
+        scope_fail(s, GW_WRONG_STATE, "no state was checked before that could be loaded");
     }
     optimizers_unlock(s);
     return gw_none();

@@ -31,7 +31,8 @@ static void take_owners(gw_scope *s, owned_optimizer *self, const gw_list *ranks
     for (int i = 0; i < gw_list_count(ranks) && gw_ok(s); i++) {
         int64_t rank = gw_int_of(s, gw_list_get(s, ranks, i));
         if (rank < 0 || rank >= LIMIT_WORKERS)
-            scope_fail(s, GW_INVALID, "an owner of rank %lld", (long long)rank);
+            scope_fail(s, GW_INVALID, "an owner has rank %lld, but must have 0 to %d",
+                       (long long)rank, LIMIT_WORKERS - 1);
         else
             worker_set_add(&owners, (int)rank);
     }
@@ -47,7 +48,8 @@ static bool take_options(gw_scope *s, owned_optimizer *self, gw_value v) {
     optimizer_group *groups = gw_alloc(s, (size_t)o->group_count * sizeof *groups);
     int count = o->rule->option_count;
     if (gw_ok(s) && gw_list_count(list) != count * o->group_count)
-        scope_fail(s, GW_INVALID, "%d options for %d groups", gw_list_count(list), o->group_count);
+        scope_fail(s, GW_INVALID, "%d options were given, but %d parameter groups have %d",
+                   gw_list_count(list), o->group_count, count * o->group_count);
     for (int i = 0; i < o->group_count && gw_ok(s); i++) {
         groups[i] = o->groups[i];
         owned_read_options(s, o->rule, list, i * count, &groups[i]);

@@ -207,7 +207,8 @@ static void step_each(gw_scope *s, gw_scope *w, gw_optimizer *o) {
     if (wait_for_all(w, fs, e->count))
         e->sent_count = options_count(o);
     else
-        fail_behind(s, scope_error(w), "gw_optimizer_step: of several steps at once");
+        fail_behind(s, scope_error(w),
+                    "gw_optimizer_step: each owner steps on its own, and one has failed");
 }
 
 static void try_step(gw_scope *s, gw_optimizer *o) {

@@ -317,7 +317,8 @@ int gw_bucket_parameter_count(const gw_bucket *b) {
 
 static bool check_index(gw_scope *s, const gw_bucket *b, int index) {
     if (gw_ok(s) && (index < 0 || index >= bucket_of(b)->count))
-        scope_fail(s, GW_INVALID, "parameter %d of %d of a bucket", index, bucket_of(b)->count);
+        scope_fail(s, GW_INVALID, "index %d out of range for the %d parameters of the bucket",
+                   index, bucket_of(b)->count);
     return gw_ok(s);
 }
 

@@ -113,16 +113,19 @@ static bool opens_alone(const gw_ddp_options *o) {
 static bool check_options(gw_scope *s, const gw_module *model, const gw_ddp_options *o) {
     int64_t bucket = o->bucket_bytes < 1 ? o->bucket_bytes : o->first_bucket_bytes;
     if (bucket < 1)
-        scope_fail(s, GW_INVALID, "gw_ddp_open: buckets of %lld bytes", (long long)bucket);
+        scope_fail(s, GW_INVALID,
+                   "gw_ddp_open: the size of buckets is %lld bytes, but must be 1 or more",
+                   (long long)bucket);
     else if (o->shards < 0 || (o->shards & (o->shards - 1)))
         scope_fail(s, GW_INVALID, "gw_ddp_open: .shards is %d, but must be a power of two",
                    o->shards);
     else if (o->check_every < 0)
-        scope_fail(s, GW_INVALID, "gw_ddp_open: a check every %lld passes",
+        scope_fail(s, GW_INVALID,
+                   "gw_ddp_open: .check_every is %lld passes, but must not be negative",
                    (long long)o->check_every);
     else if (o->ignore_count < 0 || (o->ignore_count && !o->ignore))
-        scope_fail(s, GW_INVALID, "gw_ddp_open: %d names to ignore%s", o->ignore_count,
-                   o->ignore ? "" : " at NULL");
+        scope_fail(s, GW_INVALID, "gw_ddp_open: .ignore_count is %d%s", o->ignore_count,
+                   o->ignore ? "" : ", but .ignore is NULL");
     else if (o->joining && !o->group)
         scope_fail(s, GW_INVALID, "gw_ddp_open: .joining is set, but no group is given");
     else if (o->joining && !opens_alone(o))

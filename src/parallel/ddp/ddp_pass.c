@@ -103,7 +103,7 @@ typedef struct rule {
 // clang-format off
 static const rule rules[] = {
     { DDP_PASS_COLLECTING, DDP_PASS_LAUNCHED, DDP_PASS_REDUCING, "all gradients of this member are on their way" },
-    { DDP_PASS_COLLECTING, DDP_PASS_BROKE,    DDP_PASS_FAILED,   "its next bucket is entered as failed, unless an abort has ended it; no more are launched" },
+    { DDP_PASS_COLLECTING, DDP_PASS_BROKE,    DDP_PASS_FAILED,   "its next bucket is entered as failed, unless an abort has ended that bucket; no more buckets are launched" },
     { DDP_PASS_REDUCING,   DDP_PASS_REDUCED,  DDP_PASS_DONE,     "the means have arrived" },
     { DDP_PASS_REDUCING,   DDP_PASS_BROKE,    DDP_PASS_FAILED,   "its collectives end for all members" },
     { DDP_PASS_DONE,       DDP_PASS_BROKE,    DDP_PASS_DONE,     "the others have their means already" },

@@ -422,11 +422,13 @@ static void open_differently(gw_scope *root, int rank, void *context) {
         root, GW_INVALID,
         "gw_ddp_open: .ignore names \"bais\", which is not a parameter or buffer of the model");
     gw_ddp_open(root, m, .ignore_count = 2);
-    expect_error(root, GW_INVALID, "gw_ddp_open: 2 names to ignore at NULL");
+    expect_error(root, GW_INVALID, "gw_ddp_open: .ignore_count is 2, but .ignore is NULL");
     gw_ddp_open(root, m, .check_every = -3);
-    expect_error(root, GW_INVALID, "gw_ddp_open: a check every -3 passes");
+    expect_error(root, GW_INVALID,
+                 "gw_ddp_open: .check_every is -3 passes, but must not be negative");
     gw_ddp_open(root, m, .bucket_bytes = -1);
-    expect_error(root, GW_INVALID, "gw_ddp_open: buckets of -1 bytes");
+    expect_error(root, GW_INVALID,
+                 "gw_ddp_open: the size of buckets is -1 bytes, but must be 1 or more");
     gw_ddp_open(root, m, .joining = true);
     expect_error(root, GW_INVALID, "gw_ddp_open: .joining is set, but no group is given");
     gw_module *once = gw_nn_linear(root, IN, OUT);

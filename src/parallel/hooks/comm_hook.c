@@ -40,7 +40,8 @@ gw_future *gw_hook_bf16(gw_scope *s, gw_bucket *b, void *context) {
 }
 
 static gw_future *go_around(gw_scope *s, gw_bucket *b, const gw_hook_around *a, gw_dtype dtype) {
-    if (gw_ok(s) && (!a || !a->hook)) scope_fail(s, GW_INVALID, "a hook around none");
+    if (gw_ok(s) && (!a || !a->hook))
+        scope_fail(s, GW_INVALID, "the hook inside the compressing hook is NULL");
     if (!gw_ok(s)) return gw_hook_all_reduce(s, b, NULL);
     return exchange_as(s, b, dtype, a->hook, a->context);
 }

@@ -72,7 +72,7 @@ static void go_around_none(gw_scope *root, int rank, void *context) {
     (void)context;
     gw_hook_around around = { 0 };
     assert_null(step_with(root, rank, gw_hook_f16_around, &around));
-    if (!strstr(gw_scope_error(root)->text, "a hook around none"))
+    if (!strstr(gw_scope_error(root)->text, "the hook inside the compressing hook is NULL"))
         fail_msg("%s", gw_scope_error(root)->text);
     gw_scope_clear(root);
 }

@@ -78,7 +78,7 @@ static bool claim(gw_comm_hook *hook, void *context, const gw_ddp *d) {
 
 static bool may_set(gw_scope *s, gw_ddp *d, gw_comm_hook *hook, void *context) {
     if (!hook)
-        scope_fail(s, GW_INVALID, "gw_ddp_set_hook: a hook is a function");
+        scope_fail(s, GW_INVALID, "gw_ddp_set_hook: the hook is NULL");
     else if (buffers_ride(d))
         scope_fail(s, GW_INVALID,
                    "gw_ddp_set_hook: a hook cannot be set, because buffers are sent with gradients "

@@ -37,7 +37,7 @@ static gw_future *average_near(gw_scope *s, gw_bucket *b, gw_group *near) {
 
 gw_future *gw_hook_local_sgd(gw_scope *s, gw_bucket *b, void *local_sgd) {
     const gw_local_sgd *l = local_sgd;
-    if (gw_ok(s) && !l) scope_fail(s, GW_INVALID, "gw_hook_local_sgd without a gw_local_sgd");
+    if (gw_ok(s) && !l) scope_fail(s, GW_INVALID, "gw_hook_local_sgd: its gw_local_sgd is NULL");
     if (!gw_ok(s) || l->done + b->pass <= l->start) return gw_hook_all_reduce(s, b, NULL);
     return l->near ? average_near(s, b, l->near) : gw_hook_none(s, b, NULL);
 }

@@ -44,16 +44,19 @@ static gw_tensor *draw(gw_scope *s, const gw_power_sgd *p, int64_t pass, int buc
 
 static bool check_options(gw_scope *s, const gw_power_sgd_options *o) {
     if (o->rank < 1)
-        scope_fail(s, GW_INVALID, "gw_power_sgd_open: a rank of %d", o->rank);
+        scope_fail(s, GW_INVALID, "gw_power_sgd_open: .rank is %d, but must be 1 or more", o->rank);
     else if (o->start < 2)
         scope_fail(s, GW_INVALID,
                    "gw_power_sgd_open: start is %lld, but must be at least 2, since buckets change "
                    "after the first pass",
                    (long long)o->start);
     else if (!(o->min_rate > 0))
-        scope_fail(s, GW_INVALID, "gw_power_sgd_open: a min_rate of %g", o->min_rate);
+        scope_fail(s, GW_INVALID, "gw_power_sgd_open: .min_rate is %g, but must be above 0",
+                   o->min_rate);
     else if (!(o->epsilon >= 0 && isfinite(o->epsilon)))
-        scope_fail(s, GW_INVALID, "gw_power_sgd_open: an epsilon of %g", o->epsilon);
+        scope_fail(s, GW_INVALID,
+                   "gw_power_sgd_open: .epsilon is %g, but must be finite and 0 or more",
+                   o->epsilon);
     return gw_ok(s);
 }
 
@@ -128,7 +131,7 @@ static bool grow(gw_power_sgd *p, int count) {
 static gw_status reserve(gw_power_sgd *p, const gw_ddp *d, gw_error *error) {
     if (!p->ddp) p->ddp = d;
     if (p->ddp != d)
-        return error_set(error, GW_INVALID, "one gw_power_sgd for two DistributedDataParallel");
+        return error_set(error, GW_INVALID, "this gw_power_sgd is used by another gw_ddp");
     if (grow(p, d->gate.leaf_count)) return GW_OK;
     return error_set(error, GW_NO_MEMORY, "no memory for PowerSGD");
 }
@@ -223,13 +226,16 @@ static void forget_all(gw_power_sgd *p) {
 void gw_power_sgd_load_state_dict(gw_scope *s, gw_power_sgd *p, gw_map *state) {
     if (!power_sgd_is_usable(s, "gw_power_sgd_load_state_dict", p)) return;
     if (p->ddp || p->stats.passes) {
-        scope_fail(s, GW_WRONG_STATE, "gw_power_sgd_load_state_dict: before the first pass");
+        scope_fail(
+            s, GW_WRONG_STATE,
+            "gw_power_sgd_load_state_dict: a state can be loaded only before the first pass");
         return;
     }
     gw_scope *t = scope_open_unrecorded(s);
     gw_value counted = state ? gw_map_find(state, "passes") : gw_none();
     int64_t passes = counted.kind == GW_INT ? counted.as.integer : -1;
-    if (passes < 0) scope_fail(t, GW_INVALID, "gw_power_sgd_load_state_dict: it has no \"passes\"");
+    if (passes < 0)
+        scope_fail(t, GW_INVALID, "gw_power_sgd_load_state_dict: the state has no \"passes\"");
     forget_all(p);
     for (int i = 0; gw_ok(t) && i < gw_map_count(state); i++) {
         const char *key = gw_map_key(t, state, i);

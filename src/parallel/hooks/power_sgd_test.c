@@ -256,17 +256,17 @@ static void expect_error(gw_scope *s, gw_status status, const char *text) {
 static void refuse(gw_scope *root, int rank, void *context) {
     (void)rank, (void)context;
     gw_power_sgd_open(root, .rank = 0);
-    expect_error(root, GW_INVALID, "a rank of 0");
+    expect_error(root, GW_INVALID, ".rank is 0");
     gw_power_sgd_open(root, .start = 1);
     expect_error(root, GW_INVALID, "start is 1");
     gw_power_sgd_open(root, .min_rate = 0);
-    expect_error(root, GW_INVALID, "a min_rate of 0");
+    expect_error(root, GW_INVALID, ".min_rate is 0");
     gw_power_sgd_open(root, .epsilon = -1);
-    expect_error(root, GW_INVALID, "an epsilon of -1");
+    expect_error(root, GW_INVALID, ".epsilon is -1");
     gw_power_sgd *p = gw_power_sgd_open(root);
     gw_map *map = gw_map_open(root);
     gw_power_sgd_load_state_dict(root, p, map);
-    expect_error(root, GW_INVALID, "it has no \"passes\"");
+    expect_error(root, GW_INVALID, "the state has no \"passes\"");
     gw_map_put(root, map, "passes", 3);
     gw_map_put(root, map, "0.mistake", gw_zeros(root, GW_F32, 3));
     gw_power_sgd_load_state_dict(root, p, map);

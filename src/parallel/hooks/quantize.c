@@ -111,7 +111,8 @@ gw_future *gw_hook_quantize_channel(gw_scope *s, gw_bucket *b, void *options) {
     const gw_quantize_options *o = options;
     int64_t channel = o ? o->channel : 512;
     if (gw_ok(s) && channel < 1)
-        scope_fail(s, GW_INVALID, "gw_hook_quantize_channel: channels of %lld numbers",
+        scope_fail(s, GW_INVALID,
+                   "gw_hook_quantize_channel: a channel has %lld numbers, but must have 1 or more",
                    (long long)channel);
     return exchange_bytes(s, b, channel);
 }

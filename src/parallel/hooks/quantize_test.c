@@ -119,7 +119,7 @@ static void refuse(gw_scope *root, int rank, void *context) {
     begin(root, &m, context);
     gw_tensor *own = contribution(root, rank);
     gw_backward(root, given_loss(root, &m, &own));
-    if (!strstr(gw_scope_error(root)->text, "channels of 0 numbers"))
+    if (!strstr(gw_scope_error(root)->text, "a channel has 0 numbers"))
         fail_msg("%s", gw_scope_error(root)->text);
     gw_scope_clear(root);
 }

@@ -155,8 +155,8 @@ gw_join *gw_join_open_with(gw_scope *s, const gw_joinable *joinables, int count,
     agent *a = gw_ok(s) ? agent_of(s) : NULL;
     gw_group *of = NULL;
     if (a && (count < 1 || !joinables))
-        scope_fail(s, GW_INVALID, "gw_join_open: %d joinables%s", count,
-                   joinables ? "" : " at NULL");
+        scope_fail(s, GW_INVALID, "gw_join_open: %d joinables were given%s", count,
+                   joinables ? "" : ", but the array is NULL");
     for (int i = 0; a && gw_ok(s) && i < count; i++) check_part(s, &joinables[i], i);
     if (a && gw_ok(s)) check_once(s, joinables, count);
     of = joinables && count > 0 ? first_group(joinables, count) : NULL;

@@ -144,7 +144,8 @@ bool held_gather(gw_scope *s, const gw_optimizer *o, gw_group *g, const held_sta
     for (int m = 0; gw_ok(s) && m < gw_list_count(all); m++) {
         const gw_tensor *theirs = gw_tensor_of(s, gw_list_get(s, all, m));
         if (gw_ok(s) && theirs->dtype != GW_I64)
-            scope_fail(s, GW_MISMATCH, "gw_optimizer_reform: %s does something else",
+            scope_fail(s, GW_MISMATCH,
+                       "gw_optimizer_reform: %s has sent something else than a list of rows",
                        gw_group_worker(s, g, m).name);
         if (gw_ok(s)) count += theirs->numel / COLUMNS;
     }

@@ -48,7 +48,9 @@ static gw_tensor *put_scaled(gw_scope *s, const char *name, gw_tensor *x, gw_ten
 gw_tensor *(gw_uniform_)(gw_scope *s, gw_tensor *x, double from, double to) {
     if (!inplace_may_write(s, "uniform_", x)) return tensor_poison_of(s);
     if (!(from <= to && to - from < __builtin_inf())) {
-        scope_fail_of(s, "gw.uniform_", GW_INVALID, "no numbers from %g to %g", from, to);
+        scope_fail_of(s, "gw.uniform_", GW_INVALID,
+                      "there are no numbers from %g to %g: the range must be finite and ascending",
+                      from, to);
         return tensor_poison_of(s);
     }
     return put_scaled(s, "uniform_", x, gw_rand_like(s, x), to - from, from);
@@ -57,7 +59,8 @@ gw_tensor *(gw_uniform_)(gw_scope *s, gw_tensor *x, double from, double to) {
 gw_tensor *(gw_normal_)(gw_scope *s, gw_tensor *x, double mean, double std) {
     if (!inplace_may_write(s, "normal_", x)) return tensor_poison_of(s);
     if (!(std >= 0)) {
-        scope_fail_of(s, "gw.normal_", GW_INVALID, "a standard deviation of %g", std);
+        scope_fail_of(s, "gw.normal_", GW_INVALID,
+                      "the standard deviation is %g, but must be 0 or more", std);
         return tensor_poison_of(s);
     }
     return put_scaled(s, "normal_", x, gw_randn_like(s, x), std, mean);

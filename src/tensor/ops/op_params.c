@@ -272,7 +272,8 @@ bool op_params_check(op_call *c, gw_value filled[OP_ARGS_MAX]) {
         }
     }
     if (c->arg_count > i) {
-        op_fail(c, GW_INVALID, "%d arguments, at most %d", c->arg_count, i);
+        op_fail(c, GW_INVALID, "%d arguments were given, but at most %d are allowed", c->arg_count,
+                i);
         return false;
     }
     if (incomplete) fill(c, filled);

@@ -11,12 +11,12 @@ enum { CA_DAYS = 3650 };
 
 static const char help[] =
     "usage: gradwire ca [--days=N] > CA\n\n"
-    "Prints a new certificate authority for a job, or for all of yours, which is a secret: its "
-    "private\n"
-    "key and its certificate, which is good for N days (default 3650). Workers do not get it;\n"
-    "`gradwire key --ca CA NAME=RANKS > FILE` makes what they get, with which none of them can "
-    "pass for\n"
-    "another.\n";
+    "Prints a new certificate authority (CA) for one job, or for all of your jobs: its private "
+    "key\n"
+    "and its certificate, which is valid for N days (default 3650). The CA is a secret, which no\n"
+    "worker gets. `gradwire key --ca CA NAME=RANKS > FILE` makes the file of a worker: with such "
+    "a\n"
+    "file a worker cannot pass for another worker.\n";
 
 int ca_command(int argc, char **argv) {
     static const char option[] = "--days=";
