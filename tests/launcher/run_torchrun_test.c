@@ -111,7 +111,8 @@ static void a_rank_for_each_processor_starts(void **state) {
            automatic = run_with((const char *[ARGUMENTS_MAX]){ "--nproc-per-node=auto" }),
            cpu = run_with((const char *[ARGUMENTS_MAX]){ "-n", "cpu" });
     char line[64];
-    snprintf(line, sizeof line, "[0] 0/%d default", atoi(nproc.out + strlen("[0] ")));
+    snprintf(line, sizeof line, "[0] 0/%.*s default", (int)strcspn(nproc.out + 4, "\n"),
+             nproc.out + 4);
     assert_non_null(strstr(automatic.out, line));
     assert_non_null(strstr(cpu.out, line));
     forget(nproc);
