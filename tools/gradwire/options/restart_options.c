@@ -25,6 +25,7 @@ static const struct {
     { "PET_REDIRECTS", OPTION_REDIRECTS },
     { "PET_TEE", OPTION_TEE },
     { "PET_LOG_DIR", OPTION_LOG_DIR },
+    { "PET_CHECKPOINT_DIR", OPTION_CHECKPOINT_DIR },
 };
 
 // "restart_all" is taken for "restart-all", as in names of options.
@@ -54,6 +55,7 @@ bool restart_options_take(restart_option option, const char *name, const char *t
     case OPTION_REDIRECTS: out->redirects = text; return true;
     case OPTION_TEE: out->tee = text; return true;
     case OPTION_LOG_DIR: out->log_dir = text; return true;
+    case OPTION_CHECKPOINT_DIR: out->checkpoint_dir = text; return true;
     case RESTART_OPTIONS_END: break;
     }
     return false;

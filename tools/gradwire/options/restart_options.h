@@ -14,6 +14,7 @@ typedef enum restart_option {
     OPTION_REDIRECTS,
     OPTION_TEE,
     OPTION_LOG_DIR,
+    OPTION_CHECKPOINT_DIR,
     RESTART_OPTIONS_END,
 } restart_option;
 

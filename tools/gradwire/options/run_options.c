@@ -46,6 +46,7 @@ static const char help[] =
     "                            which streams go to these files only, and which there as well:\n"
     "                            0 none, 1 standard output, 2 standard error, 3 both, or\n"
     "                            RANK:V,RANK:V... (default with --log-dir: -t 3)\n"
+    "  --checkpoint-dir=FOLDER   GW_CHECKPOINT_DIR of the ranks, for gw_elastic_open\n"
     "  --dry-run                 say what would run, and run nothing\n"
     "  -h, --help                this text\n"
     "\n"
@@ -175,6 +176,7 @@ static const struct option names[] = {
     { "bind", no_argument, NULL, 'b' },
     { "no-prefix", no_argument, NULL, 'x' },
     { "log-dir", required_argument, NULL, OPTION_LOG_DIR },
+    { "checkpoint-dir", required_argument, NULL, OPTION_CHECKPOINT_DIR },
     { "redirects", required_argument, NULL, 'r' },
     { "tee", required_argument, NULL, 't' },
     { "dry-run", no_argument, NULL, 'd' },

@@ -1,0 +1,291 @@
+// Elastic training in the simulator: members are lost, leave and join at every moment of a job, and those that are left
+// finish all steps with equal weights, as if nothing had happened. docs/protocol/elastic.md.
+#include "runtime/runtime.h"
+#include "testing/sim.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 6, FOUNDERS = 3, WORKERS_MAX = 5, BATCH = 7 };
+
+typedef struct scene scene;
+
+// A worker and what it has seen; |job| is of the thread that runs it.
+typedef struct worker {
+    scene *scene;
+    int node;
+    int64_t joins_after_ms;  // -1: it is one of those that begin
+    int leaves_at;           // the step in which it asks to leave; -1: none
+    int asks_at;             // for a checkpoint
+    int64_t steps;           // made when it has ended
+    int failed_steps;
+    gw_elastic_reason reason;
+    double weights[10];
+    int loaded, saved;  // calls of its functions
+    int64_t kept;       // the state of the program
+    gw_error error;
+    bool has_ended;
+} worker;
+
+struct scene {
+    sim *sim;
+    uint64_t seed;
+    int count;
+    worker workers[WORKERS_MAX];
+    int victims[2], victim_count;
+    int64_t began_ns, ended_ns;
+    int64_t meet_every;
+    bool keeps_program, is_half;  // model of f16: its passes carry no wishes
+    int min;
+};
+
+static bool is_dead(const worker *w) {
+    return sim_is_crashed(w->scene->sim, w->node);
+}
+
+// ---- What each worker does ------------------------------------------------------------------------
+
+static gw_module *make_model(gw_scope *s, double value) {
+    gw_module *model = gw_nn_linear(s, 4, 2);
+    gw_scope *t = gw_scope_open(s);
+    gw_no_grad(t);
+    for (int i = 0; i < gw_module_parameter_count(model); i++)
+        gw_fill_(t, gw_module_parameter_at(t, model, i), value);
+    gw_scope_close_up(t);
+    return model;
+}
+
+// The loss of samples |first| to |first| + |count| of the batch of |step|: all follow from the step.
+static gw_tensor *loss_of(gw_scope *s, gw_module *model, int64_t step, int64_t first,
+                          int64_t count) {
+    float *x = gw_alloc(s, (size_t)count * 4 * sizeof *x + 1);
+    for (int64_t i = 0; x && i < count * 4; i++)
+        x[i] = (float)((first * 4 + i + step * 5) % 11) / 11 - 0.4F;
+    gw_tensor *in = gw_reshape(s, gw_from(s, x, (int64_t)count * 4), count, 4);
+    gw_tensor *out = gw_module_call(s, model, in);
+    return gw_div(s, gw_sum(s, gw_mul(s, out, out)), (double)count);
+}
+
+static void take_share(gw_scope *s, const gw_elastic *job, gw_module *model) {
+    gw_share part = gw_elastic_share(job, BATCH);
+    assert_true(part.count > 0);
+    gw_tensor *loss = loss_of(s, model, gw_elastic_step(job), part.first, part.count);
+    gw_backward(s, gw_mul(s, loss, part.weight));
+}
+
+static gw_map *save(gw_scope *s, void *context) {
+    worker *w = context;
+    gw_map *state = gw_map_open(s);
+    gw_map_put(s, state, "kept", w->kept);
+    w->saved++;
+    return state;
+}
+
+static void load(gw_scope *s, void *context, gw_map *state) {
+    worker *w = context;
+    w->kept = gw_int_of(s, gw_map_get(s, state, "kept"));
+    w->loaded++;
+}
+
+static void note_weights(gw_scope *s, worker *w, gw_module *model) {
+    int at = 0;
+    for (int i = 0; i < gw_module_parameter_count(model); i++) {
+        gw_tensor *x = gw_module_parameter_at(s, model, i);
+        const float *numbers = gw_data(x);
+        for (int64_t k = 0; k < gw_numel(x); k++) w->weights[at++] = numbers[k];
+    }
+    assert_int_equal(at, 10);
+}
+
+// "steps count up by one": a step that is begun again has not been counted.
+static void follow(const worker *w, int64_t step, int64_t *last) {
+    if (is_dead(w)) return;
+    if (*last >= 0 && step != *last && step != *last + 1)
+        fail_msg("w%d: step %d follows step %d", w->node, (int)step, (int)*last);
+    *last = step;
+}
+
+static void learn(gw_scope *root, worker *w) {
+    const scene *c = w->scene;
+    gw_module *model = make_model(root, w->joins_after_ms < 0 ? 0.5 : 9);
+    gw_optimizer *opt = gw_sgd(root, gw_parameters(root, model), .lr = 0.1, .momentum = 0.9);
+    bool keeps = c->keeps_program;
+    gw_elastic *job =
+        gw_elastic_open(root, model, opt, .steps = STEPS, .size = FOUNDERS, .min = c->min,
+                        .meet_every = c->meet_every, .save = keeps ? save : NULL,
+                        .load = keeps ? load : NULL, .context = w);
+    int64_t last = -1;
+    for (gw_scope *s; (s = gw_elastic_begin(root, job));) {
+        int64_t step = gw_elastic_step(job);
+        follow(w, step, &last);
+        if (keeps && !is_dead(w)) assert_int_equal(w->kept, step);
+        if (step == w->leaves_at) gw_elastic_leave(job);
+        take_share(s, job, model);
+        gw_optimizer_step(s, opt);
+        bool counts = gw_elastic_end(job, s);
+        w->failed_steps += !counts;
+        if (counts) w->kept = step + 1;
+    }
+    w->reason = gw_elastic_get_reason(job);
+    w->steps = gw_optimizer_steps(opt);
+    if (gw_ok(root)) note_weights(root, w, model);
+    gw_elastic_close(root, job);
+}
+
+static void pause_ms(gw_scope *s, int64_t ms) {
+    gw_scope *t = gw_scope_open(s);
+    gw_scope_set_timeout(t, ms);
+    gw_wait(t, gw_future_open(t));
+    gw_error late = gw_scope_close(t);
+    (void)late;
+}
+
+static void run(void *arg) {
+    worker *w = arg;
+    char name[16];
+    snprintf(name, sizeof name, "w%d", w->node);
+    gw_scope *root = gw_scope_open(NULL);
+    runtime_open_on(root, sim_env(w->scene->sim, w->node), true,
+                    GW_OPTIONS(gw_rpc_options, .name = name,
+                               .job = w->node ? GW_JOB_JOIN : GW_JOB_CREATE,
+                               .init_method = "tcp://127.0.0.1:29500"));
+    if (w->joins_after_ms > 0) pause_ms(root, w->joins_after_ms);
+    if (gw_ok(root)) learn(root, w);
+    if (w->reason == GW_FINISHED)
+        gw_rpc_shutdown(root);
+    else
+        gw_rpc_leave(root);
+    w->error = gw_scope_close(root);
+    w->has_ended = true;
+    if (!is_dead(w)) w->scene->ended_ns = sim_now_ns(w->scene->sim);
+}
+
+// ---- What is expected ------------------------------------------------------------------------------
+
+static void compute_alone(double out[10]) {
+    gw_scope *s = gw_scope_open(NULL);
+    gw_module *model = make_model(s, 0.5);
+    gw_optimizer *opt = gw_sgd(s, gw_parameters(s, model), .lr = 0.1, .momentum = 0.9);
+    for (int step = 0; step < STEPS; step++) {
+        gw_scope *t = gw_scope_open(s);
+        gw_backward(t, loss_of(t, model, step, 0, BATCH));
+        gw_optimizer_step(t, opt);
+        gw_scope_close_up(t);
+    }
+    worker w = { 0 };
+    note_weights(s, &w, model);
+    memcpy(out, w.weights, sizeof w.weights);
+    assert_string_equal(gw_scope_close(s).text, "");
+}
+
+// Those that are alive have finished, with the weights of the batch as a whole, equal bit for bit.
+static int expect_finished(const scene *c) {
+    double alone[10];
+    const worker *first = NULL;
+    int finished = 0;
+    compute_alone(alone);
+    for (int i = 0; i < c->count; i++) {
+        const worker *w = &c->workers[i];
+        if (is_dead(w)) continue;
+        if (w->error.status) fail_msg("w%d: %s", i, w->error.text);
+        if (w->leaves_at >= 0) continue;
+        assert_string_equal(gw_elastic_reason_name(w->reason), "finished");
+        if (w->steps == 0) continue;  // it has come too late
+        assert_int_equal(w->steps, STEPS);
+        finished++;
+        if (!first) first = w;
+        assert_memory_equal(w->weights, first->weights, sizeof w->weights);
+        for (int k = 0; k < 10; k++)
+            if (fabs(w->weights[k] - alone[k]) > 1e-5)
+                fail_msg("w%d: weight %d is %g, not %g", i, k, w->weights[k], alone[k]);
+    }
+    return finished;
+}
+
+static void crash(sim *s, void *context) {
+    sim_crash(s, *(const int *)context);
+}
+
+// Runs |count| workers; those beyond FOUNDERS join later.
+static void open_scene(scene *c, uint64_t seed, int count) {
+    c->sim = sim_open(seed, (sim_options){ 0 });
+    c->seed = seed;
+    c->count = count;
+    if (!c->meet_every) c->meet_every = 100;
+    for (int i = 0; i < count; i++) {
+        worker *w = &c->workers[i];
+        w->scene = c;
+        w->node = i;
+        if (!w->joins_after_ms) w->joins_after_ms = -1;
+        if (!w->leaves_at) w->leaves_at = -1;
+        assert_true(sim_spawn(c->sim, i, run, w));
+    }
+}
+
+static int play(scene *c) {
+    assert_true(sim_run(c->sim, 3600 * SIM_SECOND));
+    int finished = expect_finished(c);
+    sim_close(c->sim);
+    return finished;
+}
+
+// ---- Tests -----------------------------------------------------------------------------------------
+
+static void take_all_steps(uint64_t seed, void *context) {
+    (void)context;
+    scene c = { 0 };
+    open_scene(&c, seed, FOUNDERS);
+    assert_int_equal(play(&c), FOUNDERS);
+    for (int i = 0; i < FOUNDERS; i++) assert_int_equal(c.workers[i].failed_steps, 0);
+}
+
+static void members_train_as_one(void **state) {
+    (void)state;
+    testing_for_seeds(20, take_all_steps, NULL);
+}
+
+// The time that the job takes with this seed and these joins, without losses.
+static int64_t measure(uint64_t seed, const scene *like, int count) {
+    scene c = *like;
+    open_scene(&c, seed, count);
+    play(&c);
+    return c.ended_ns;
+}
+
+// Any member at any moment, while members found the group too: a fourth worker completes it. But the one that founds it
+// is needed until it has: then its launcher starts all again.
+static void lose_some(uint64_t seed, void *context) {
+    int losses = *(const int *)context;
+    scene like = { .keeps_program = seed % 2 };
+    for (int i = FOUNDERS; i < WORKERS_MAX; i++)
+        like.workers[i].joins_after_ms = 1 + (int64_t)(seed * 13 + (uint64_t)i * 7) % 40;
+    int64_t took_ns = measure(seed, &like, WORKERS_MAX);
+    scene c = like;
+    open_scene(&c, seed, WORKERS_MAX);
+    uint64_t random = seed * 2654435761U;
+    for (int i = 0; i < losses; i++) {
+        c.victims[i] = 1 + (int)((seed + (uint64_t)i) % (FOUNDERS - 1));
+        int64_t at_ns = (int64_t)(random % (uint64_t)took_ns);
+        assert_true(sim_at(c.sim, at_ns, crash, &c.victims[i]));
+    }
+    assert_true(play(&c) >= 1);
+}
+
+static void a_member_is_lost_at_any_moment(void **state) {
+    (void)state;
+    int losses = 1;
+    testing_for_seeds(150, lose_some, &losses);
+}
+
+static void two_members_are_lost_at_once(void **state) {
+    (void)state;
+    int losses = 2;
+    testing_for_seeds(100, lose_some, &losses);
+}
+
+GW_TESTS(elastic_sim, members_train_as_one, a_member_is_lost_at_any_moment,
+         two_members_are_lost_at_once);
