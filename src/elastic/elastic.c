@@ -2,6 +2,7 @@
 #include "elastic/elastic.h"
 
 #include "base/log.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "optim/optimizer.h"
 #include "parallel/ddp/ddp.h"
@@ -12,6 +13,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void destroy(gw_handle *h) {
     gw_elastic *j = (gw_elastic *)(void *)h;
@@ -52,7 +54,7 @@ bool elastic_close_part(gw_scope *root, gw_scope *t, bool *out_lost) {
 }
 
 const char *elastic_finished_name(gw_scope *s, const char *name) {
-    return gw_format(s, "%.100s has finished", name);
+    return gw_format(s, "finished:%016" PRIx64, hash_bytes(name, strlen(name)));
 }
 
 // ---- Opening --------------------------------------------------------------------------------------

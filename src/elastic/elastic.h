@@ -13,6 +13,7 @@
 #define ELASTIC_ELASTIC_H
 
 #include "agent/agent.h"
+#include "collective/opening/join.h"
 #include "elastic/launched.h"
 #include <gradwire/elastic.h>
 
@@ -31,6 +32,8 @@ struct gw_elastic {
     bool has_joined;   // by gw_rpc_init of this room
     bool lacks_state;  // for the launcher, until this member has reported *elastic*
     bool restores_signal;
+
+    join_stop stop;  // of joining the group, when another member has finished; with the loop lock
 
     // State.
     gw_group *group;  // NULL: this member is in none any more
@@ -54,7 +57,7 @@ bool elastic_is_usable(gw_scope *s, const char *what, const gw_elastic *j);
 // Closes |t|, a scope inside root. False: it had an error, which is root's now, unless a member was lost: then *out_lost.
 bool elastic_close_part(gw_scope *root, gw_scope *t, bool *out_lost);
 
-// The name that a member which has finished gives to a value of its own.
+// The name that a member which has finished the job of group |name| gives to a value of its own.
 const char *elastic_finished_name(gw_scope *s, const char *name);
 
 // ---- Joining (enter.c) ----------------------------------------------------------------------------

@@ -30,9 +30,9 @@ static uint64_t own_flags(const gw_elastic *j, bool leaves, bool asks) {
 }
 
 // A step that fails since some other worker is lost, such as a parameter server, fails again and again.
-static bool check_repeats(gw_scope *root, gw_elastic *j, bool is_intact, bool misses_one) {
+static bool check_repeats(gw_scope *root, gw_elastic *j, bool misses_one) {
     if (j->is_lost && j->loss.status && !misses_one) j->repeats++;
-    if (is_intact || misses_one) j->repeats = 0;
+    if (misses_one) j->repeats = 0;
     gw_error loss = j->loss;
     j->loss = (gw_error){ 0 };
     if (j->repeats < REPEATS_MAX) return true;
@@ -81,7 +81,7 @@ bool meeting_hold(gw_scope *root, gw_elastic *j) {
         gw_agreement all = gw_group_agree(t, j->group, own_flags(j, leaves, asks));
         if (!elastic_close_part(root, t, &was_lost)) return false;
         bool is_intact = !was_lost && (all.flags & INTACT) && !all.missing_count;
-        if (!check_repeats(root, j, is_intact, all.missing_count > 0)) return false;
+        if (!check_repeats(root, j, all.missing_count > 0)) return false;
         if (is_intact) {
             j->is_lost = false;
             if (!act(root, j, all.flags, leaves, asks, &reforms)) return false;

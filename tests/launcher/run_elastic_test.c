@@ -185,14 +185,14 @@ static void members_that_leave_together_write_a_checkpoint(void **state) {
                    "10", "1", "0:term:4", "1:term:4");
     note(&r);
     assert_int_equal(r.code, 0);
-    assert_int_equal(count_of(r.out, "] leaving at step 5\n"), 2);
-    path file = in_folder(folder, "step-5.safetensors");
+    assert_int_equal(count_of(r.out, "] leaving at step 6\n"), 2);
+    path file = in_folder(folder, "step-6.safetensors");
     assert_int_equal(access(file.text, R_OK), 0);
     forget(r);
     r = RUN("run", "-n", "3", "--max-restarts=1", "--checkpoint-dir", folder.text, TRAINS, "10",
             "1");
     expect_success(&r, 3);
-    assert_int_equal(count_of(r.out, "] opened at step 5 "), 3);
+    assert_int_equal(count_of(r.out, "] opened at step 6 "), 3);
     forget(r);
     remove_folder(folder);
 }
