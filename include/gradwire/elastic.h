@@ -5,8 +5,12 @@
 //     gw_optimizer *opt = gw_sgd(root, gw_parameters(root, model), .lr = 0.1);
 //     gw_elastic *job = gw_elastic_open(root, model, opt, .steps = 10000);
 //     for (gw_scope *s; (s = gw_elastic_begin(root, job));) {
-//         batch b = batch_of(s, gw_elastic_step(job), gw_elastic_rank(job), gw_elastic_size(job));  // of the program
-//         gw_backward(s, gw_cross_entropy(s, gw_module_call(s, model, b.x), b.y));
+//         gw_share part = gw_elastic_share(job, 32);                           // of the batch of all members
+//         int64_t at = gw_elastic_step(job) % 40 * 32 + part.first;            // follows from the step alone
+//         gw_tensor *x = gw_slice(s, images, 0, at, at + part.count, 1);
+//         gw_tensor *y = gw_slice(s, labels, 0, at, at + part.count, 1);
+//         gw_tensor *loss = gw_cross_entropy(s, gw_module_call(s, model, x), y);
+//         gw_backward(s, gw_mul(s, loss, part.weight));
 //         gw_optimizer_step(s, opt);
 //         gw_elastic_end(job, s);
 //     }
@@ -25,12 +29,8 @@
 // gw_elastic_size, which change only in gw_elastic_begin. Members join and leave only there, too, where all members
 // meet: between the same two steps.
 //
-// With a batch of |count| samples for all members together, no sample is left out or taken twice, whatever the number of
-// members, and the mean over the members is the mean over the batch:
-//
-//     gw_share part = gw_elastic_share(job, count);
-//     gw_tensor *x = gw_slice(s, all, 0, first_of_step + part.first, first_of_step + part.first + part.count, 1);
-//     gw_backward(s, gw_mul(s, mean_loss(s, model, x), part.weight));
+// A batch is that of all members together, and gw_elastic_share divides it: no sample is left out or taken twice, whatever
+// the number of members, and the mean over the members is the mean over the batch.
 //
 // State of a program that follows neither from the step nor from model and optimizer (a scheduler, a generator, a
 // position in a stream) is copied by .save and .load. Change it only after gw_elastic_end has returned true.
@@ -84,7 +84,8 @@ typedef void gw_elastic_load(gw_scope *s, void *context, gw_map *state);
 typedef struct GW_BY_NAME gw_elastic_options {
     int64_t
         steps GW_DEFAULT(0);  ///< required, at least 1: the number of steps of the whole training
-    const char *name GW_DEFAULT("trainers");  ///< of the members' group (gradwire/group.h)
+    const char *
+        name GW_DEFAULT(NULL);  ///< of the members' group (gradwire/group.h); NULL: "trainers"
     /// With fewer members gw_elastic_begin blocks until others have joined. 0: 1, or the MIN of GW_ELASTIC, which the
     /// launcher sets ("MIN:MAX").
     int min GW_DEFAULT(0);
@@ -109,8 +110,10 @@ typedef struct GW_BY_NAME gw_elastic_options {
 } gw_elastic_options;
 
 /// Joins the job by gw_rpc_init, if |root| has no agent yet; founds the group of the members or joins it, and
-/// replicates |model|. The member with most steps gives parameters, buffers, state of |opt| and of .save to the others. If no member has any steps, they begin with the newest checkpoint in .checkpoint that can be read; those
-/// that cannot are named in the log. Without one, rank 0 gives the values that the program has made.
+/// replicates |model|. The member that has made most steps of the
+/// job gives its parameters, buffers, state of |opt| and state of the program to the others. If all members are new, they
+/// begin with the newest checkpoint in .checkpoint that can be read; others are named in the log. Without one, the member
+/// with most steps of |opt|, or rank 0, gives the values that its program has made.
 ///
 /// model: without parameters of other workers, and not in another gw_ddp.
 /// opt: an optimizer of parameters of |model|, not sharded.
@@ -119,7 +122,7 @@ typedef struct GW_BY_NAME gw_elastic_options {
 /// model has the values that the program has made.
 /// Errors: those of gw_rpc_init, gw_ddp_open and gw_group_reform; MISMATCH, naming both sides, on a member whose model
 /// or options differ from those of the member that gives; INVALID for .min beyond .size, for an optimizer that is
-/// sharded, or a malformed GW_ELASTIC; DUPLICATE if |root| has an open job; SYSTEM if .checkpoint is no folder that this
+/// sharded, or a malformed GW_ELASTIC; DUPLICATE if the model or .name belongs to another job; SYSTEM if .checkpoint is no folder that this
 /// process can write in.
 GW_API gw_elastic *gw_elastic_open(gw_scope *root, gw_module *model, gw_optimizer *opt,
                                    gw_elastic_options options GW_DEFAULT({}))

@@ -87,7 +87,7 @@ static bool check(gw_scope *s, const gw_module *model, const gw_optimizer *opt,
     if (opt->remote)
         return scope_fail(s, GW_INVALID, "gw_elastic_open: the optimizer %s",
                           shard_of(opt) ? "is sharded" : "has parameters of other workers");
-    if (!o->name || !*o->name) return scope_fail(s, GW_INVALID, "gw_elastic_open: .name is empty");
+    if (o->name && !*o->name) return scope_fail(s, GW_INVALID, "gw_elastic_open: .name is empty");
     if ((unsigned)o->on_term > GW_IGNORE)
         return scope_fail(s, GW_INVALID,
                           "gw_elastic_open: .on_term is %d, which is not a gw_on_term",
@@ -101,7 +101,7 @@ static bool check(gw_scope *s, const gw_module *model, const gw_optimizer *opt,
 static void keep_options(gw_scope *root, gw_elastic *j, const gw_elastic_options *o) {
     const char *folder = o->checkpoint ? o->checkpoint : getenv("GW_CHECKPOINT_DIR");
     j->options = *o;
-    j->options.name = gw_format(j->own, "%s", o->name);
+    j->options.name = gw_format(j->own, "%s", o->name ? o->name : "trainers");
     j->options.checkpoint = folder && *folder ? gw_format(j->own, "%s", folder) : NULL;
     if (j->options.checkpoint) checkpoints_check(root, j->options.checkpoint);
 }
@@ -163,15 +163,15 @@ static bool must_meet(const gw_elastic *j, int64_t step) {
            step != j->met_at_step;
 }
 
-// Those that could not join before are told so by this name, and by the launcher.
+// Workers that have not joined get to know this by a name, and by the launcher.
 static void finish(gw_scope *root, gw_elastic *j) {
     gw_scope *t = gw_scope_open(root);
     const char *name = elastic_finished_name(t, j->options.name);
     gw_rref_set_name(t, gw_remote(t, gw_rpc_self(t), "gw.abs", gw_zeros(t, GW_F32, 1)), name);
     gw_error e = gw_scope_close(t);
     if (e.status && e.status != GW_DUPLICATE)
-        log_line("%s cannot tell workers that join that the job has finished: %s", j->agent->name,
-                 e.text);
+        log_line("workers that join the job of %s cannot find out that it has finished: %s",
+                 j->agent->name, e.text);
     env_enter(j->agent->env);
     agent_notify_launcher(j->agent, "finished", j->agent->incarnation, "");
     env_leave(j->agent->env);

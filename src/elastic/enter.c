@@ -46,7 +46,7 @@ bool enter_job(gw_scope *root, gw_elastic *j, const launched *at) {
 
 // ---- The group ------------------------------------------------------------------------------------
 
-// Answers of the workers that are present: each comes when that worker has finished, if it does (ELAS-11).
+// Replies of the workers that are present: each arrives when that worker has finished, if it does (ELAS-11).
 typedef struct answers {
     gw_future **futures;
     int count;

@@ -104,7 +104,7 @@ static void restore(gw_scope *s, gw_elastic *j, exchange *x) {
     x->checkpoint = values;
 }
 
-// ELAS-7: all members are told whether rank 0 gives a checkpoint.
+// ELAS-7: rank 0 reports to all whether it gives a checkpoint.
 static void restore_for_all(gw_scope *s, gw_elastic *j, exchange *x) {
     if (gw_group_rank(j->group) == 0) restore(s, j, x);
     gw_value restored = gw_ok(s) ? gw_value_of(x->checkpoint != NULL) : gw_none();

@@ -1,13 +1,15 @@
 // Elastic training under a launcher. Started with `gradwire run -n N --max-restarts M elastic_trains STEPS MIN [EVENT...]`:
 // learns for STEPS steps with at least MIN members. An EVENT is RANK:PLACE:STEP: the first attempt of that rank kills itself
 // there ("open", "begin", "pass", "step", "end", "close"), raises SIGTERM ("term"), leaves ("leave"), asks for a checkpoint
-// ("ask"), or fails ("fail"). All members have the weights of one process that learns alone.
+// ("ask"), or fails ("fail"). "random:K:SEED": the first K attempts of each rank end by a timer, after some ms of computing
+// that follow from SEED. All members have the weights of one process that learns alone.
 #include <gradwire.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 enum { BATCH = 12, IN = 6, OUT = 3 };
@@ -22,6 +24,20 @@ static bool is_now(const char *place, int64_t step) {
     for (int i = 0; i < event_count && here.attempt == 0; i++)
         if (!strcmp(events[i], text)) return true;
     return false;
+}
+
+// The signal of the timer ends the process.
+static void start_timer(void) {
+    gw_launch here = gw_rpc_launched();
+    unsigned attempts, seed;
+    for (int i = 0; i < event_count; i++) {
+        if (sscanf(events[i], "random:%u:%u", &attempts, &seed) != 2 ||
+            (unsigned)here.attempt >= attempts)
+            continue;
+        srand(seed * 100 + (unsigned)here.rank * 10 + (unsigned)here.attempt);
+        struct itimerval after = { .it_value.tv_usec = 1000 + rand() % 20000 };
+        setitimer(ITIMER_PROF, &after, NULL);
+    }
 }
 
 static void die_here(const char *place, int64_t step) {
@@ -114,6 +130,7 @@ static void learn(gw_scope *root, int64_t steps, int min) {
     die_here("open", 0);
     gw_elastic *job = gw_elastic_open(root, model, opt, .steps = steps, .min = min, .every_ms = 0);
     int64_t last = -1;
+    start_timer();
     if (gw_ok(root))
         printf("opened at step %lld pid %d\n", (long long)gw_elastic_step(job), (int)getpid());
     for (gw_scope *s; (s = gw_elastic_begin(root, job));) {

@@ -126,6 +126,23 @@ without_a_checkpoint_a_job_whose_members_are_all_lost_starts_from_the_beginning(
     forget(r);
 }
 
+// K4: members are killed again and again, by a signal of a timer at any place of their program. Those that remain, and
+// those that start again, reach the same weights. .min decides whether they wait for each other.
+static void members_killed_again_and_again_reach_the_same_weights(void **state) {
+    (void)state;
+    for (int seed = 1; seed <= 4; seed++) {
+        char event[32];
+        snprintf(event, sizeof event, "random:3:%d", seed);
+        result r = RUN("run", "-n", "4", "--max-restarts=12", "--backoff=0", TRAINS, "300",
+                       seed % 2 ? "1" : "4", event);
+        note(&r);
+        assert_int_equal(r.code, 0);
+        assert_true(count_of(r.err, " was killed by signal ") >= 4);
+        assert_true(expect_same_weights(r.out) >= 1);
+        forget(r);
+    }
+}
+
 // ---- The end --------------------------------------------------------------------------------------
 
 // Its next attempt starts while the others end, or after that.
@@ -222,6 +239,7 @@ static void a_folder_that_cannot_be_written_is_refused(void **state) {
 
 GW_TESTS(run_elastic, members_train_together, a_member_is_killed_at_each_place,
          two_members_are_killed_at_once, survivors_do_not_wait_for_the_next_attempt,
+         members_killed_again_and_again_reach_the_same_weights,
          a_member_killed_while_it_joins_is_started_again_with_all,
          a_job_whose_members_are_all_lost_starts_again_from_its_checkpoint,
          without_a_checkpoint_a_job_whose_members_are_all_lost_starts_from_the_beginning,

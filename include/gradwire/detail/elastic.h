@@ -6,7 +6,7 @@
 
 #ifndef __cplusplus
 #define gw_elastic_options_defaults                                                                \
-    .name = "trainers", .every_ms = 600000, .keep = 3, .meet_every = 100, .timeout_ms = 300000
+    .every_ms = 600000, .keep = 3, .meet_every = 100, .timeout_ms = 300000
 #endif
 
 #endif

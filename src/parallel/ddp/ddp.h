@@ -89,9 +89,9 @@ typedef struct ddp_in_join {
 
 // Whether members want something between two steps: one number that travels with the gradients of a pass.
 typedef struct ddp_wishes {
-    bool travel;       // of all members, from before the first pass
-    _Atomic bool own;  // of this member
-    _Atomic bool some; // of some member, in a pass that has succeeded here
+    bool travel;        // of all members, from before the first pass
+    _Atomic bool own;   // of this member
+    _Atomic bool some;  // of some member, in a pass that has succeeded here
 } ddp_wishes;
 
 // On the thread that has received it, without the loop lock. Neither fails |s|.
@@ -135,7 +135,7 @@ struct gw_ddp {
     gw_ddp_stats stats;
     ddp_in_join join;
     ddp_first first;
-    int64_t forward_ns;    // of the first forward behind the last pass; 0
+    int64_t forward_ns;  // of the first forward behind the last pass; 0
     ddp_wishes wishes;
     shard_sums *shards;    // with options.shards; of the thread that runs the pass, as the next
     int missing_of_shard;  // gradients that have not arrived
@@ -319,7 +319,8 @@ bool wishes_of_some(const gw_ddp *d);
 void wishes_forget(gw_ddp *d);
 int64_t wishes_count(const ddp_pass *r, int b);  // numbers of a bucket, behind its buffers: 1 or 0
 gw_tensor *wishes_pack(gw_scope *s, const ddp_pass *r, gw_dtype dtype);
-void wishes_unpack(gw_scope *s, ddp_pass *r, gw_tensor *sum);  // the number, a sum or mean over all members
+void wishes_unpack(gw_scope *s, ddp_pass *r,
+                   gw_tensor *sum);  // the number, a sum or mean over all members
 
 // ---- What the first passes agree on (finalize.c) --------------------------------------------------
 

@@ -8,7 +8,7 @@ static failure_action start_again(failure_policy p, failure_survivors left) {
     if (left.is_finished) return ACTION_START_RANK;
     if (p == FAILURE_RESTART_ALL || (p == FAILURE_AUTO && !left.are_elastic))
         return ACTION_START_ALL;
-    // Nobody is left through whom it could join.
+    // Without a rank that has the state, there is no job that it could join.
     return left.is_elastic && !left.has_state ? ACTION_START_ALL : ACTION_START_RANK;
 }
 

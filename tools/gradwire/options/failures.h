@@ -24,7 +24,7 @@ typedef struct failure_survivors {
     bool is_elastic;   // the failed rank is
     bool
         has_state;  // a rank that runs has the state of the job, so that others can join through it
-    bool is_finished;  // the work is done: a rank that starts again is told so
+    bool is_finished;  // the work is done: a rank that starts again is notified of that
 } failure_survivors;
 
 // |v| counts for policies with restarts.
