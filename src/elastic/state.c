@@ -2,6 +2,7 @@
 #include "elastic/elastic.h"
 
 #include "base/log.h"
+#include "parallel/reform.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -54,7 +55,7 @@ static void gather(gw_scope *s, const gw_elastic *j, exchange *x) {
     }
 }
 
-// gw_ddp_reform compares in the same way, but for |has_state|: a member without it has made no step of this job.
+// reform_replicas compares in the same way: a member without the state has made no step of this job.
 static bool is_ahead(const account *a, const account *b) {
     if (a->has_state != b->has_state) return a->has_state;
     return a->steps != b->steps ? a->steps > b->steps : a->passes > b->passes;
@@ -126,13 +127,13 @@ static void receive_program(gw_scope *s, const gw_elastic *j, exchange *x) {
 }
 
 // Everything has arrived before anything is put in place, so that a loss leaves a member with its old state or the new
-// one: gw_ddp_reform puts its part in place last, and what follows depends on this member alone.
+// one: reform_replicas puts its part in place last, and what follows depends on this member alone.
 static void put(gw_scope *s, gw_elastic *j, const exchange *x) {
     int own = gw_group_rank(j->group);
     const account *mine = &x->members[own], *given = &x->members[x->giver];
     bool is_behind =
         own == x->giver ? x->checkpoint != NULL : !mine->has_state || mine->steps < given->steps;
-    gw_ddp_reform(s, j->ddp, j->opt, j->group);
+    reform_replicas(s, j->ddp, j->opt, j->group, !x->is_new && !mine->has_state);
     if (gw_ok(s) && x->program && is_behind) j->options.load(s, j->options.context, x->program);
     if (gw_ok(s)) j->has_state = true;
 }
