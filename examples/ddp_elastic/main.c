@@ -32,7 +32,8 @@ static void kill_if_due(int64_t step, int64_t steps) {
     if (is_victim && step == (place.rank + 1) * steps / (kills + 1)) raise(SIGKILL);
 }
 
-static void learn(gw_scope *root, gw_module *model, digits all) {
+// Returns whether all steps are made, and the model has their weights.
+static bool learn(gw_scope *root, gw_module *model, digits all) {
     gw_optimizer *opt = gw_sgd(root, gw_parameters(root, model), .lr = 0.1, .momentum = 0.9);
     gw_sampler *order = gw_random_sampler(root, digits_dataset(root, all), 1);
     int64_t steps = epochs * (all.count / BATCH);
@@ -45,10 +46,12 @@ static void learn(gw_scope *root, gw_module *model, digits all) {
         gw_optimizer_step(s, opt);
         gw_elastic_end(job, s);
     }
+    int64_t made = gw_elastic_step(job);
     if (gw_ok(root))
         printf("%s after %lld of %lld steps\n", gw_elastic_reason_name(gw_elastic_get_reason(job)),
-               (long long)gw_elastic_step(job), (long long)steps);
+               (long long)made, (long long)steps);
     gw_elastic_close(root, job);
+    return gw_ok(root) && made == steps;
 }
 
 int main(int argc, char **argv) {
@@ -66,9 +69,9 @@ int main(int argc, char **argv) {
     gw_scope *root = gw_scope_open(NULL);
     digits_split d = digits_load(root, NULL);
     gw_module *model = digits_model(root, WIDTH);
-    learn(root, model, d.train);
-    double accuracy = digits_accuracy(root, model, d.test);
-    if (gw_ok(root))
+    bool is_whole = learn(root, model, d.train);
+    double accuracy = is_whole ? digits_accuracy(root, model, d.test) : 1;
+    if (is_whole && gw_ok(root))
         printf("%.2f %% of the test digits, weights %016llx\n", accuracy * 100,
                (unsigned long long)weights_hash(root, model));
     code = gw_exit_code(gw_scope_close(root));

@@ -2,6 +2,7 @@
 #include "elastic/elastic.h"
 
 #include "base/log.h"
+#include "base/map.h"
 #include "parallel/reform.h"
 
 #include <inttypes.h>
@@ -12,7 +13,7 @@
 typedef struct account {
     bool has_state;
     int64_t steps, passes;
-    const char *options;  // that all members have alike
+    const char *options;  // and the model, that all members have alike
 } account;
 
 typedef struct exchange {
@@ -23,16 +24,32 @@ typedef struct exchange {
     gw_map *program;     // the giver's state of the program; NULL: there is none
 } exchange;
 
+// Of the names, dtypes and shapes of its parameters.
+static uint64_t hash_of_model(gw_scope *s, const gw_module *model) {
+    uint64_t hash = 0;
+    for (int i = 0; gw_ok(s) && i < gw_module_parameter_count(model); i++) {
+        const gw_tensor *x = gw_module_parameter_at(s, model, i);
+        const char *name = gw_module_parameter_name(s, model, i);
+        if (!gw_ok(s)) break;
+        hash = hash_u64(hash ^ hash_bytes(name, strlen(name))) + (uint64_t)gw_dtype_of(x);
+        for (int d = 0; d < gw_dims(x); d++) hash = hash_u64(hash ^ (uint64_t)gw_size(x, d));
+    }
+    return hash;
+}
+
 static account own_account(gw_scope *s, const gw_elastic *j) {
     const gw_elastic_options *o = &j->options;
     return (account){
         .has_state = j->has_state,
         .steps = gw_optimizer_steps(j->opt),
         .passes = gw_ddp_get_stats(j->ddp).completed,
-        .options = gw_format(
-            s, "%" PRId64 " steps, .min %d, .every_steps %" PRId64 ", .meet_every %" PRId64 "%s%s",
-            o->steps, o->min, o->every_steps, o->meet_every,
-            o->checkpoint ? ", with checkpoints" : "", o->save ? ", with .save" : ""),
+        .options =
+            gw_format(s,
+                      "a model of %d parameters (%08x), %" PRId64
+                      " steps, .min %d, .every_steps %" PRId64 ", .meet_every %" PRId64 "%s%s",
+                      gw_module_parameter_count(j->model), (unsigned)hash_of_model(s, j->model),
+                      o->steps, o->min, o->every_steps, o->meet_every,
+                      o->checkpoint ? ", with checkpoints" : "", o->save ? ", with .save" : ""),
     };
 }
 

@@ -214,6 +214,28 @@ static void members_that_leave_together_write_a_checkpoint(void **state) {
     remove_folder(folder);
 }
 
+// A request to end the job: what has been learned is kept.
+static void a_job_that_is_asked_to_end_writes_a_checkpoint(void **state) {
+    (void)state;
+    path folder = make_folder();
+    launched l = LAUNCH("run", "-n", "2", "--max-restarts=1", "--grace=10000", "--checkpoint-dir",
+                        folder.text, TRAINS, "1000000000", "1");
+    read_line(l.out_fd, "[0] made step ");
+    kill(l.pid, SIGTERM);
+    result r = finish(l);
+    testing_note("%s", r.err);
+    assert_int_equal(r.code, 128 + SIGTERM);
+    assert_int_equal(count_of(r.out, "] leaving at step "), 2);
+    long long step =
+        strtoll(strstr(r.out, "] leaving at step ") + strlen("] leaving at step "), NULL, 10);
+    char name[64];
+    snprintf(name, sizeof name, "step-%lld.safetensors", step);
+    path file = in_folder(folder, name);
+    assert_int_equal(access(file.text, R_OK), 0);
+    forget(r);
+    remove_folder(folder);
+}
+
 // ---- Errors ---------------------------------------------------------------------------------------
 
 static void an_error_of_a_step_ends_the_job_with_its_text(void **state) {
@@ -246,4 +268,5 @@ GW_TESTS(run_elastic, members_train_together, a_member_is_killed_at_each_place,
          a_rank_that_starts_while_the_job_ends_has_finished, a_job_of_one_rank_starts_again,
          a_member_that_leaves_fails_no_step, sigterm_is_a_leave,
          members_that_leave_together_write_a_checkpoint,
+         a_job_that_is_asked_to_end_writes_a_checkpoint,
          an_error_of_a_step_ends_the_job_with_its_text, a_folder_that_cannot_be_written_is_refused);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 6, FOUNDERS = 3, WORKERS_MAX = 5, BATCH = 7 };
+enum { STEPS = 6, FOUNDERS = 3, WORKERS_MAX = 5, BATCH = 7, LEAVING_MS = 50000 };
 
 typedef struct scene scene;
 
@@ -18,14 +18,15 @@ typedef struct scene scene;
 typedef struct worker {
     scene *scene;
     int node;
-    int64_t joins_after_ms;  // -1: it is one of those that begin
-    int leaves_at;           // the step in which it asks to leave; -1: none
-    int asks_at;             // for a checkpoint
-    int64_t steps;           // made when it has ended
+    int64_t joins_after_ms;   // -1: it is one of those that begin
+    int leaves_at;            // the step in which it asks to leave; -1: none
+    bool leaves_with_joiner;  // all leave in step 2, once a worker wants to join
+    int64_t steps;            // made when it has ended
     int failed_steps;
     gw_elastic_reason reason;
     double weights[10];
-    int64_t opened_ns;  // when it was a member
+    int64_t opened_ns, last_ns,
+        over_ns;        // when it was a member, began the last step, and ended its loop
     int loaded, saved;  // calls of its functions
     int64_t kept;       // the state of the program
     gw_error error;
@@ -43,8 +44,9 @@ struct scene {
     int64_t began_ns, ended_ns;
     int64_t meet_every;
     bool keeps_program;
-    bool has_hook;  // its passes carry no wishes
-    int differs;    // the node that has another option; 0: none
+    bool has_hook;   // its passes carry no wishes
+    int differs;     // the node that has another option, or model; 0: none
+    bool has_model;  // the latter
     int min;
 };
 
@@ -54,8 +56,8 @@ static bool is_dead(const worker *w) {
 
 // ---- What each worker does ------------------------------------------------------------------------
 
-static gw_module *make_model(gw_scope *s, double value) {
-    gw_module *model = gw_nn_linear(s, 4, 2);
+static gw_module *make_model(gw_scope *s, double value, int64_t outputs) {
+    gw_module *model = gw_nn_linear(s, 4, outputs);
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
     for (int i = 0; i < gw_module_parameter_count(model); i++)
@@ -125,14 +127,29 @@ static void train_before(gw_scope *root, gw_module *model, gw_optimizer *opt) {
     }
 }
 
+static void pause_ms(gw_scope *s, int64_t ms) {
+    gw_scope *t = gw_scope_open(s);
+    gw_scope_set_timeout(t, ms);
+    gw_wait(t, gw_future_open(t));
+    gw_error late = gw_scope_close(t);
+    (void)late;
+}
+
+static void leave_with_joiner(gw_scope *s, gw_elastic *job) {
+    while (!gw_group_pending(gw_elastic_group(job)) && gw_ok(s)) pause_ms(s, 5);
+    gw_elastic_leave(job);
+}
+
 static void learn(gw_scope *root, worker *w) {
     const scene *c = w->scene;
-    gw_module *model = make_model(root, w->joins_after_ms < 0 ? 0.5 : 9);
+    bool is_other = w->node && w->node == c->differs;
+    gw_module *model =
+        make_model(root, w->joins_after_ms < 0 ? 0.5 : 9, is_other && c->has_model ? 3 : 2);
     gw_optimizer *opt = gw_sgd(root, gw_parameters(root, model), .lr = 0.1, .momentum = 0.9);
     if (c->workers[0].is_member && c->seed % 2) train_before(root, model, opt);
     bool keeps = c->keeps_program;
     gw_elastic *job = gw_elastic_open(
-        root, model, opt, .steps = STEPS + (w->node && w->node == c->differs), .size = FOUNDERS,
+        root, model, opt, .steps = STEPS + (is_other && !c->has_model), .size = FOUNDERS,
         .min = c->min, .meet_every = c->meet_every, .save = keeps ? save : NULL,
         .load = keeps ? load : NULL, .context = w, .hook = c->has_hook ? gw_hook_all_reduce : NULL);
     w->is_member = gw_elastic_group(job) != NULL;
@@ -142,7 +159,9 @@ static void learn(gw_scope *root, worker *w) {
         int64_t step = gw_elastic_step(job);
         follow(w, step, &last);
         if (keeps && !is_dead(w)) assert_int_equal(w->kept, step);
+        if (step == STEPS - 1) w->last_ns = sim_now_ns(c->sim);
         if (step == w->leaves_at) gw_elastic_leave(job);
+        if (step == 2 && w->leaves_with_joiner) leave_with_joiner(s, job);
         take_share(s, job, model);
         gw_optimizer_step(s, opt);
         bool counts = gw_elastic_end(job, s);
@@ -151,16 +170,10 @@ static void learn(gw_scope *root, worker *w) {
     }
     w->reason = gw_elastic_get_reason(job);
     w->steps = gw_optimizer_steps(opt);
+    w->over_ns = sim_now_ns(c->sim);
     if (gw_ok(root)) note_weights(root, w, model);
+    if (w->reason == GW_LEAVING) pause_ms(root, LEAVING_MS);  // the others do not wait for it
     gw_elastic_close(root, job);
-}
-
-static void pause_ms(gw_scope *s, int64_t ms) {
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, ms);
-    gw_wait(t, gw_future_open(t));
-    gw_error late = gw_scope_close(t);
-    (void)late;
 }
 
 static void run(void *arg) {
@@ -188,7 +201,7 @@ static void run(void *arg) {
 
 static void compute_alone(double out[10]) {
     gw_scope *s = gw_scope_open(NULL);
-    gw_module *model = make_model(s, 0.5);
+    gw_module *model = make_model(s, 0.5, 2);
     gw_optimizer *opt = gw_sgd(s, gw_parameters(s, model), .lr = 0.1, .momentum = 0.9);
     for (int step = 0; step < STEPS; step++) {
         gw_scope *t = gw_scope_open(s);
@@ -334,6 +347,26 @@ static void the_founder_is_lost_at_any_moment(void **state) {
     testing_for_seeds(100, lose_the_founder, NULL);
 }
 
+// ELAS-9: some members have made the last step, and others have not.
+static void lose_in_the_last_step(uint64_t seed, void *context) {
+    (void)context;
+    scene c = { 0 };
+    open_scene(&c, seed, FOUNDERS);
+    play(&c);
+    int64_t from_ns = c.workers[0].last_ns, until_ns = c.workers[0].over_ns;
+    c = (scene){ 0 };
+    open_scene(&c, seed, FOUNDERS);
+    c.victims[0] = (int)(seed % FOUNDERS);
+    int64_t at_ns = from_ns + (int64_t)(seed * 2654435761U % (uint64_t)(until_ns - from_ns));
+    assert_true(sim_at(c.sim, at_ns, crash, &c.victims[0]));
+    assert_int_equal(play(&c), FOUNDERS - 1);
+}
+
+static void a_member_is_lost_in_the_last_step(void **state) {
+    (void)state;
+    testing_for_seeds(300, lose_in_the_last_step, NULL);
+}
+
 // ---- Joining --------------------------------------------------------------------------------------
 
 typedef struct arrivals {
@@ -371,23 +404,30 @@ static void a_worker_joins_at_any_time(void **state) {
 }
 
 // ELAS-6.
-static void join_with_another_option(uint64_t seed, void *context) {
-    (void)context;
-    scene c = { .differs = 3 };
+static void join_with_another(uint64_t seed, void *context) {
+    scene c = { .differs = 3, .has_model = *(const bool *)context };
     c.workers[3].joins_after_ms = 1;
     open_scene(&c, seed, 4);
     assert_int_equal(play(&c), FOUNDERS);
     const gw_error *e = &c.workers[3].error;
     if (!e->status || c.workers[3].never_joined) return;  // it was too late to join
     assert_int_equal(e->status, GW_MISMATCH);
-    if (!strstr(e->text, "gw_elastic_open: this member has 7 steps, ") ||
-        !strstr(e->text, "; w0 has 6 steps, "))
+    if (!strstr(e->text, "gw_elastic_open: this member has a model of 2 parameters (") ||
+        !strstr(e->text, c.has_model ? ", 6 steps, " : ", 7 steps, ") ||
+        !strstr(e->text, "; w0 has a model of 2 parameters (") || !strstr(e->text, ", 6 steps, "))
         fail_msg("%s", e->text);
 }
 
 static void a_member_with_other_options_fails_alone(void **state) {
     (void)state;
-    testing_for_seeds(20, join_with_another_option, NULL);
+    bool has_model = false;
+    testing_for_seeds(20, join_with_another, &has_model);
+}
+
+static void a_member_with_another_model_fails_alone(void **state) {
+    (void)state;
+    bool has_model = true;
+    testing_for_seeds(20, join_with_another, &has_model);
 }
 
 // ---- Leaving --------------------------------------------------------------------------------------
@@ -403,7 +443,10 @@ static void leave_in_between(uint64_t seed, void *context) {
     const worker *w = &c.workers[leaver];
     assert_string_equal(gw_elastic_reason_name(w->reason), "leaving");
     assert_in_range(w->steps, at + 1, like->meet_every > 2 ? at + 2 : at + 3);
-    for (int i = 0; i < FOUNDERS; i++) assert_int_equal(c.workers[i].failed_steps, 0);
+    for (int i = 0; i < FOUNDERS; i++) {
+        assert_int_equal(c.workers[i].failed_steps, 0);
+        assert_true(c.workers[i].over_ns < w->over_ns + LEAVING_MS * INT64_C(1000000));
+    }
 }
 
 static void a_member_leaves_while_the_others_step(void **state) {
@@ -451,6 +494,25 @@ static void leave_all(uint64_t seed, void *context) {
     }
 }
 
+// The worker that joins gets their state before they leave, and makes the other steps alone.
+static void leave_all_to_one(uint64_t seed, void *context) {
+    (void)context;
+    scene c = { .keeps_program = true };
+    for (int i = 0; i < FOUNDERS; i++) c.workers[i].leaves_with_joiner = true;
+    for (int i = 0; i < FOUNDERS; i++) c.workers[i].leaves_at = STEPS;
+    c.workers[3].joins_after_ms = 1000;
+    open_scene(&c, seed, 4);
+    assert_int_equal(play(&c), 1);
+    for (int i = 0; i < FOUNDERS; i++)
+        assert_string_equal(gw_elastic_reason_name(c.workers[i].reason), "leaving");
+    assert_int_equal(c.workers[3].loaded, 1);
+}
+
+static void all_members_leave_the_job_to_one_that_joins(void **state) {
+    (void)state;
+    testing_for_seeds(20, leave_all_to_one, NULL);
+}
+
 static void all_members_leave(void **state) {
     (void)state;
     testing_for_seeds(20, leave_all, NULL);
@@ -481,7 +543,8 @@ static void members_wait_while_they_are_too_few(void **state) {
 
 GW_TESTS(elastic_sim, members_train_as_one, a_member_is_lost_at_any_moment,
          two_members_are_lost_at_once, the_founder_is_lost_at_any_moment,
-         a_worker_joins_at_any_time, a_member_with_other_options_fails_alone,
+         a_member_is_lost_in_the_last_step, a_worker_joins_at_any_time,
+         a_member_with_other_options_fails_alone, a_member_with_another_model_fails_alone,
          a_member_leaves_while_the_others_step, members_whose_passes_carry_no_wishes_meet_regularly,
          a_member_leaves_while_another_one_is_lost, all_members_leave,
-         members_wait_while_they_are_too_few);
+         all_members_leave_the_job_to_one_that_joins, members_wait_while_they_are_too_few);
