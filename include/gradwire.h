@@ -55,5 +55,6 @@
 #include <gradwire/comm_hook.h>
 #include <gradwire/join.h>
 #include <gradwire/parallel.h>
+#include <gradwire/elastic.h>
 
 #endif

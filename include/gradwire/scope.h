@@ -126,7 +126,7 @@ GW_API void *gw_alloc(gw_scope *s, size_t size_bytes);
 // ---- Handles of any type ------------------------------------------------------------------------
 
 /// A handle of any type: gw_tensor, gw_module, gw_optimizer, gw_scheduler, gw_dataset, gw_sampler, gw_data_loader,
-/// gw_scaler, gw_rref, gw_future, gw_list, gw_map, gw_group, gw_ddp, gw_join, gw_power_sgd.
+/// gw_scaler, gw_rref, gw_future, gw_list, gw_map, gw_group, gw_ddp, gw_join, gw_elastic, gw_power_sgd.
 typedef struct gw_handle gw_handle;
 
 /// Takes a count on |h| for |s|, so that |h| lives at least as long as |s|:

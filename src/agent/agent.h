@@ -210,9 +210,10 @@ gw_error agent_why_lost(const member *m);
 agent *agent_make(const join_options *o, const service *const *services, gw_error *error);
 
 // Opens the agent of |options| on |root|, over |e|, which it closes in the end if |owns_env|.
-// |services| ends with NULL; they are opened, notified and ended in its order.
+// |services| ends with NULL; they are opened, notified and ended in its order. |lacks_state|: another worker
+// cannot take over the job from this one before the caller has reported *elastic* to the launcher.
 void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options,
-                   const service *const *services);
+                   const service *const *services, bool lacks_state);
 
 // The state of the service with |data|, which is one of the agent's services, or will be; NULL before it has opened.
 static inline void *agent_state(const agent *a, const service_data *data) {

@@ -135,10 +135,16 @@ static gw_status find_others(agent *a, const join_options *o, gw_error *error) {
     return join_on_loop(a, o, error);
 }
 
-// A job of known size joins whole or not at all, so one rank that has ended is enough (LAUN-9).
+// A job of known size joins whole or not at all, so one rank that has ended is enough (LAUN-9). A job that has finished
+// its work may have no member that could refuse this worker (LAUN-23).
 static void received_from_launcher(void *user, const char *line) {
     agent *a = user;
     int rank, world_size, at = 0;
+    if (a->job == GW_JOB_JOIN && !strcmp(line, "finished")) {
+        error_set(&a->absence, GW_WRONG_STATE, "the job has finished its work");
+        env_interrupt(a->env);
+        return;
+    }
     if (sscanf(line, "ended %d %d %n", &rank, &world_size, &at) != 2 || !at) return;
     if (a->job || world_size != a->world_size || rank == a->rank) return;
     error_set(&a->absence, GW_DISCONNECTED, "rank %d of %d cannot join: %s", rank, world_size,
@@ -161,7 +167,8 @@ static gw_status start_on_loop(agent *a, const join_options *o, gw_error *error)
     do a->incarnation = env_random_u64(a->env);
     while (!a->incarnation);
     // Ranks that options give are not those of the launcher.
-    if (o->is_launched) env_listen_to_launcher(a->env, received_from_launcher, a);
+    if (o->is_launched || o->job == GW_JOB_JOIN)
+        env_listen_to_launcher(a->env, received_from_launcher, a);
     char group[16];
     snprintf(group, sizeof group, "%d", (int)getpgrp());
     agent_notify_launcher(a, "joins", a->incarnation, group);
@@ -175,7 +182,8 @@ static gw_status start_on_loop(agent *a, const join_options *o, gw_error *error)
     if (!status) a->phase = AGENT_SERVING;
     env_listen_to_launcher(a->env, NULL, NULL);
     agent_notify_launcher(a, status ? "refused" : "joined", a->incarnation, "");
-    if (!status && a->job) agent_notify_launcher(a, "elastic", a->incarnation, "");
+    if (!status && a->job)
+        agent_notify_launcher(a, "elastic", a->incarnation, o->lacks_state ? "without state" : "");
     return status;
 }
 
@@ -219,7 +227,7 @@ static void attach(gw_scope *root, agent *a) {
 }
 
 void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options,
-                   const service *const *services) {
+                   const service *const *services, bool lacks_state) {
     gw_error error;
     join_options o;
     if (root->error) {
@@ -227,6 +235,7 @@ void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options
         return;
     }
     gw_status status = options_resolve(&options, getenv, &o, &error);
+    o.lacks_state = lacks_state;
     agent *a = status ? NULL : agent_make(&o, services, &error);
     if (!a) {
         if (!status) protection_fini(&o.protection);

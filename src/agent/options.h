@@ -25,6 +25,7 @@ typedef struct join_options {
     int64_t timeout_ms;  // GW_NO_TIMEOUT: none
     int64_t join_timeout_ms;
     int threads;
+    bool lacks_state;  // of the job, so that no worker can take its place in it through this one
     protection protection;  // the caller that has resolved the options ends it
 } join_options;
 

@@ -4,6 +4,7 @@
 #include "collective/group/group.h"
 #include "collective/opening/opening.h"
 #include "parallel/hooks/hooks.h"
+#include "parallel/reform.h"
 #include "parallel/shard/shard.h"
 
 #undef GW_ORIGIN
@@ -40,7 +41,7 @@ static int find_first(gw_scope *s, gw_group *g, progress own, progress *out) {
     gw_list_add(s, mine, own.passes);
     gw_list_add(s, mine, own.of_hooks);
     gw_list *all = gw_all_gather_value(s, g, mine);
-    progress first = { -1, -1, 0 };
+    progress first = { -2, -2, 0 };
     int root = 0, n = gw_ok(s) ? gw_list_count(all) : 0;
     for (int i = 0; gw_ok(s) && i < n; i++) {
         gw_list *theirs = gw_list_of(s, gw_list_get(s, all, i));
@@ -159,7 +160,7 @@ static gw_list *describe(gw_scope *s, const gw_ddp *d, const gw_optimizer *opt) 
     return all;
 }
 
-void gw_ddp_reform(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g) {
+void reform_replicas(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g, bool lacks_state) {
     if (!ddp_is_usable(s, "gw_ddp_reform", d) || !group_is_given(s, g, "gw_ddp_reform") ||
         !check(s, d, g)) {
         if (g) group_open_own_failed(s, g);
@@ -168,17 +169,21 @@ void gw_ddp_reform(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g) {
     gw_scope *t = scope_open_unrecorded(s);
     progress own = { gw_optimizer_steps(opt), d->earlier_reduced + d->stats.reduced,
                      d->earlier_passes + d->stats.passes };
-    progress first = own;
+    progress reported = lacks_state ? (progress){ -1, -1, 0 } : own, first = reported;
     gift x = { 0 };
     opening o = { .function = "gw_ddp_reform",
                   .of = gw_module_name(d->model),
                   .options = describe(t, d, opt),
                   .own = gw_value_of(replicas_describe(t, d)) };
     gw_group *before = d->group, *private = group_open_own(t, d->own, g, &o);
-    if (gw_ok(t)) x.root = find_first(t, private, own, &first);
+    if (gw_ok(t)) x.root = find_first(t, private, reported, &first);
     if (gw_ok(t) && enter_group(t, d, private, own) && replicas_compare_models(t, d, o.inputs))
-        catch_up(t, d, opt, g, &x, own, first);
+        catch_up(t, d, opt, g, &x, reported, first);
     if (!gw_ok(t) && private != &group_poison) break_group(d, private, scope_error(t));
     gw_drop(d->own, d->group == private ? before : private);
     gw_scope_close_up(t);
+}
+
+void gw_ddp_reform(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g) {
+    reform_replicas(s, d, opt, g, false);
 }

@@ -31,10 +31,10 @@ const service *const runtime_services[] = {
 };
 
 void runtime_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options) {
-    agent_open_on(root, e, owns_env, options, runtime_services);
+    agent_open_on(root, e, owns_env, options, runtime_services, false);
 }
 
-void gw_rpc_init_with(gw_scope *root, gw_rpc_options options) {
+static void open_here(gw_scope *root, gw_rpc_options options, bool lacks_state) {
     gw_error error;
     env *e;
     if (root->error) return;
@@ -44,9 +44,18 @@ void gw_rpc_init_with(gw_scope *root, gw_rpc_options options) {
         scope_fail_with(root, &error);
     } else {
         scope_enter(root);
-        runtime_open_on(root, e, true, options);
+        agent_open_on(root, e, true, options, runtime_services, lacks_state);
         scope_leave(root);
     }
+}
+
+void runtime_open_elastic(gw_scope *root, gw_rpc_options options) {
+    open_here(root, options, true);
+}
+
+void gw_rpc_init_with(gw_scope *root, gw_rpc_options options) {
+    if (root->error) return;
+    open_here(root, options, false);
     // At once: a program may do a lot before it reads its scope's error, or be ended by its launcher.
     if (root->error && !root->error->is_printed) {
         bool is_printed = log_error("gw_rpc_init: %s", root->error->text);

@@ -65,6 +65,21 @@ static void replicas_survive_losses_and_admit_new_ones(void **state) {
     assert_prints(run("./ddp_survives --losses 0"), 0, "0 lost, 0 admitted: 9");
 }
 
+// ---- ddp_elastic --------------------------------------------------------------------------------
+
+static void replicas_that_are_started_again_have_the_same_weights(void **state) {
+    (void)state;
+    static const char elastic[] =
+        "./gradwire run -n 3 --max-restarts=2 -- ./ddp_elastic --kills 2 2>&1";
+    result *r = run(elastic);
+    assert_non_null(strstr(
+        r->output, "was killed by signal 9 (Killed); it starts again, attempt 1 (1 restart left)"));
+    assert_non_null(strstr(r->output, "finished after 1320 of 1320 steps"));
+    assert_prints(r, 0, " % of the test digits, weights ");
+    assert_prints(run("%s | grep -o 'weights .*' | sort -u | wc -l", elastic), 0, "1");
+    assert_prints(run("./ddp_elastic --nothing"), 2, "--nothing: no such option, see --help");
+}
+
 static void they_draw_curves(void **state) {
     (void)state;
     assert_draws("./ddp_digits --epochs 2");
@@ -104,5 +119,6 @@ static void they_refuse_wrong_options(void **state) {
 GW_TESTS(example_ddp, replicas_learn_digits,
          shards_give_one_set_of_weights_on_any_number_of_workers, replicas_run_under_the_launcher,
          four_roles_learn_planted_labels, replicas_survive_losses_and_admit_new_ones,
+         replicas_that_are_started_again_have_the_same_weights,
          replicas_with_uneven_inputs_end_alike, they_draw_curves, they_print_the_missed_goal,
          they_refuse_wrong_options);

@@ -153,6 +153,10 @@ static void a_failure_before_any_worker_has_joined_ends_the_job(void **state) {
     }
 }
 
+static failure_survivors survivors(bool are_elastic) {
+    return (failure_survivors){ are_elastic, are_elastic, .has_state = are_elastic };
+}
+
 // Of a rank that ends with a code other than 0 or by a signal, also by that of the launcher when it was silent.
 static void each_policy_has_an_action_for_each_failure(void **state) {
     (void)state;
@@ -174,11 +178,37 @@ static void each_policy_has_an_action_for_each_failure(void **state) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         failure_policy p = rows[i].policy;
-        bool are_elastic = rows[i].are_elastic;
-        assert_int_equal(failures_act(p, are_elastic, BUDGET_RESTART), rows[i].granted);
-        assert_int_equal(failures_act(p, are_elastic, BUDGET_SPENT), rows[i].refused);
-        assert_int_equal(failures_act(p, are_elastic, BUDGET_NEVER_JOINED), rows[i].refused);
-        assert_int_equal(failures_act(p, are_elastic, BUDGET_CRASH_LOOP), rows[i].refused);
+        failure_survivors left = survivors(rows[i].are_elastic);
+        assert_int_equal(failures_act(p, left, BUDGET_RESTART), rows[i].granted);
+        assert_int_equal(failures_act(p, left, BUDGET_SPENT), rows[i].refused);
+        assert_int_equal(failures_act(p, left, BUDGET_NEVER_JOINED), rows[i].refused);
+        assert_int_equal(failures_act(p, left, BUDGET_CRASH_LOOP), rows[i].refused);
+    }
+}
+
+// LAUN-22: the next attempt alone could not join, or would begin the work again.
+static void what_is_left_of_the_job_decides_how_it_starts_again(void **state) {
+    (void)state;
+    static const struct {
+        failure_policy policy;
+        failure_survivors left;
+        failure_action action;
+    } rows[] = {
+        { FAILURE_RESTART, { .is_elastic = true }, ACTION_START_ALL },
+        { FAILURE_AUTO, { .is_elastic = true, .are_elastic = true }, ACTION_START_ALL },
+        { FAILURE_RESTART, { .is_elastic = true, .has_state = true }, ACTION_START_RANK },
+        { FAILURE_RESTART, { .is_elastic = false }, ACTION_START_RANK },
+        { FAILURE_RESTART, { .is_elastic = true, .is_finished = true }, ACTION_START_RANK },
+        { FAILURE_AUTO, { .is_finished = true }, ACTION_START_RANK },
+        { FAILURE_RESTART_ALL, { .is_finished = true }, ACTION_START_RANK },
+        { FAILURE_RESTART_ALL, { .has_state = true, .are_elastic = true }, ACTION_START_ALL },
+        { FAILURE_KEEP, { .is_finished = true }, ACTION_CONTINUE },
+        { FAILURE_STOP, { .is_finished = true }, ACTION_END_JOB },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        testing_note("row %d", (int)i);
+        assert_int_equal(failures_act(rows[i].policy, rows[i].left, BUDGET_RESTART),
+                         rows[i].action);
     }
 }
 
@@ -249,7 +279,8 @@ static int act_on(const event *e, int policy) {
                                .has_joined = e->has_joined,
                                .job_has_begun = true,
                                .job_has_joined = !e->none_has_joined };
-    return failures_act(p, policies[policy].are_elastic, budget_fail(&f.b, &failure, &start_ms));
+    failure_survivors left = survivors(policies[policy].are_elastic);
+    return failures_act(p, left, budget_fail(&f.b, &failure, &start_ms));
 }
 
 static void each_end_of_a_worker_has_an_action_under_each_policy(void **state) {
@@ -269,4 +300,5 @@ GW_TESTS(run_budget, each_end_of_a_worker_has_an_action_under_each_policy, the_j
          three_early_failures_of_a_slot_are_a_crash_loop,
          a_failure_before_any_worker_has_joined_ends_the_job,
          each_policy_has_an_action_for_each_failure,
+         what_is_left_of_the_job_decides_how_it_starts_again,
          a_rank_that_exits_with_0_fails_if_it_has_not_left);

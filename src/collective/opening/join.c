@@ -22,6 +22,7 @@ typedef struct join_attempt {
     bool is_released;
     await await;  // for any other worker
     gw_error error;
+    join_stop *stop;  // NULL: it has none
 } join_attempt;
 
 // ---- Requests of other workers ------------------------------------------------------------------
@@ -149,6 +150,14 @@ void join_request_stop_on_loop(agent *a, const gw_error *why) {
     }
 }
 
+void join_stop_on_loop(const agent *a, join_stop *stop, const gw_error *why) {
+    join_attempt *k = stop->attempt;
+    stop->why = *why;
+    if (!k || k->is_released) return;
+    k->error = *why;
+    if (!k->waiter.woken) env_wake(a->env, &k->waiter);
+}
+
 static bool check(gw_scope *s, const char *name, gw_group_join_options o) {
     size_t size = name ? strlen(name) : 0;
     gw_error error;
@@ -168,12 +177,13 @@ static bool check(gw_scope *s, const char *name, gw_group_join_options o) {
     return gw_ok(s);
 }
 
-static gw_status check_on_loop(const agent *a, const char *name, gw_error *error) {
+static gw_status check_on_loop(const agent *a, const join_attempt *k, gw_error *error) {
     if (a->phase == AGENT_LEFT) return agent_left_error(a, "a group", error);
-    if (find_own(a, name))
+    if (find_own(a, k->name))
         return error_set(error, GW_DUPLICATE, "gw_group_join: %s is already joining \"%s\"",
-                         a->name, name);
-    return GW_OK;
+                         a->name, k->name);
+    if (k->stop && k->stop->why.status) *error = k->stop->why;
+    return k->stop ? k->stop->why.status : GW_OK;
 }
 
 static int next_other(const await *w, int *at) {
@@ -196,8 +206,9 @@ static void end_await(await *w, int rank, const gw_error *why) {
 static const await_class await_of_others = { .any = true, .next = next_other, .end = end_await };
 
 static gw_status begin_on_loop(gw_scope *s, agent *a, join_attempt *k, gw_error *error) {
-    gw_status status = check_on_loop(a, k->name, error);
+    gw_status status = check_on_loop(a, k, error);
     if (status) return status;
+    if (k->stop) k->stop->attempt = k;
     awaits_open_on_loop(a, &k->await, &await_of_others, a->rank, awaits_caller_on_loop(a, s));
     list_append(&groups_of(a)->join_attempts, &k->link);
     send_all(a, k->name, true);
@@ -219,6 +230,7 @@ static gw_status wait_on_loop(gw_scope *s, agent *a, join_attempt *k, int64_t ti
 
 static void end_on_loop(agent *a, join_attempt *k) {
     list_remove(&k->link);
+    if (k->stop) k->stop->attempt = NULL;
     awaits_close_on_loop(&k->await);
     env_set_timer(a->env, &k->again, ENV_NEVER);
     send_all(a, k->name, false);
@@ -227,12 +239,14 @@ static void end_on_loop(agent *a, join_attempt *k) {
 
 // On failure the attempt ends in one critical section: a later decision is refused. On success it ends when the group
 // is open.
-gw_group *gw_group_join_with(gw_scope *s, const char *name, gw_group_join_options options) {
+gw_group *join_until(gw_scope *s, const char *name, gw_group_join_options options,
+                     join_stop *stop) {
     agent *a = s->error ? NULL : agent_of(s);
     gw_error error;
     if (!a || !check(s, name, options)) return &group_poison;
     join_attempt k = { .name = name,
                        .agent = a,
+                       .stop = stop,
                        .again.fire = poll_again,
                        .waiter = { .what = "admission to a group", .patient = true } };
     env_enter(a->env);
@@ -252,4 +266,8 @@ gw_group *gw_group_join_with(gw_scope *s, const char *name, gw_group_join_option
     end_on_loop(a, &k);
     env_leave(a->env);
     return g;
+}
+
+gw_group *gw_group_join_with(gw_scope *s, const char *name, gw_group_join_options options) {
+    return join_until(s, name, options, NULL);
 }

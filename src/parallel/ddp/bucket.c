@@ -60,8 +60,9 @@ static bool gives_sums(const ddp_pass *r, int b) {
 gw_tensor *bucket_pack(gw_scope *s, const ddp_pass *r, int b) {
     const layout_bucket *at = &r->layout->buckets[b];
     int sections = section_count(r->ddp), count = 0;
-    gw_tensor **parts = gw_alloc(s, (size_t)(at->part_count + 2 * sections) * sizeof *parts);
+    gw_tensor **parts = gw_alloc(s, (size_t)(at->part_count + 3 * sections) * sizeof *parts);
     gw_tensor *buffers = rides(r, b) ? buffers_pack(s, r, at->dtype) : NULL;
+    gw_tensor *wishes = wishes_count(r, b) ? wishes_pack(s, r, at->dtype) : NULL;
     if (!parts) return tensor_poison_of(s);
     for (int m = 0; m < sections; m++) {
         section x = section_of(r->ddp, at, m);
@@ -69,6 +70,7 @@ gw_tensor *bucket_pack(gw_scope *s, const ddp_pass *r, int b) {
             parts[count++] = numbers_of(s, r, at->parts[i], at->dtype);
         if (x.count && r->has_flags && !r->ddp->hook) parts[count++] = flags_of(s, r, at, x);
         if (buffers) parts[count++] = buffers;
+        if (wishes) parts[count++] = wishes;
     }
     return gw_cat(s, parts, count, 0);
 }
@@ -87,6 +89,11 @@ static gw_future *exchange(gw_scope *s, const gw_ddp *d, const layout_bucket *at
     return gw_reduce_scatter_async_with(s, d->group, x, op, options);
 }
 
+// Numbers that are no gradients, behind those of each section.
+static int64_t count_riders(const ddp_pass *r, int b) {
+    return (rides(r, b) ? buffers_count(r->ddp) : 0) + wishes_count(r, b);
+}
+
 // The text of the error if members differ in the mark of a pass's sequence (REPL-2).
 static const char *origin_of(gw_scope *s, const ddp_pass *r) {
     return gw_format(s, "%s, buckets: %d, %s flags, mean of %d", r->ddp->origin,
@@ -95,7 +102,7 @@ static const char *origin_of(gw_scope *s, const ddp_pass *r) {
 
 gw_future *bucket_start_mean(gw_scope *s, const ddp_pass *r, int b, gw_tensor *packed) {
     return exchange(s, r->ddp, &r->layout->buckets[b], packed, gives_sums(r, b) ? GW_SUM : GW_AVG,
-                    r->has_flags, rides(r, b) ? buffers_count(r->ddp) : 0, origin_of(s, r));
+                    r->has_flags, count_riders(r, b), origin_of(s, r));
 }
 
 gw_future *bucket_start_part(gw_scope *s, const gw_bucket *b, gw_tensor *x) {
@@ -159,11 +166,12 @@ void bucket_unpack(gw_scope *s, ddp_pass *r, int b, gw_tensor *mean, gw_tensor *
     section own = section_of(d, at, d->stats.rank);
     int64_t offset = 0, first_flag = d->hook ? own.first : own.numel;
     int64_t flag_count = r->has_flags && !d->hook ? own.count : 0, end = own.numel + flag_count;
-    int64_t riders = rides(r, b) ? buffers_count(d) : 0;
-    if (!fits(s, mean, at->dtype, end + riders, d->hook ? at->numel : end + riders)) return;
+    int64_t riders = rides(r, b) ? buffers_count(d) : 0, all = end + count_riders(r, b);
+    if (!fits(s, mean, at->dtype, all, d->hook ? at->numel : all)) return;
     bool is_whole = d->hook && gw_numel(mean) != own.numel;
     gw_no_grad(s);
     if (riders) r->buffers = handle_retain(gw_clone(s, gw_slice(s, mean, 0, end, end + riders, 1)));
+    if (wishes_count(r, b)) wishes_unpack(s, r, gw_slice(s, mean, 0, end + riders, all, 1));
     flags = gw_slice(s, flags ? flags : mean, 0, first_flag,
                      first_flag + (r->has_flags ? own.count : 0), 1);
     for (int i = 0; is_whole && i < own.first; i++) offset += at->parts[i].count;

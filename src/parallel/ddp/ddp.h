@@ -87,6 +87,13 @@ typedef struct ddp_in_join {
     int divisor;      // of sums; 0: the number of members
 } ddp_in_join;
 
+// Whether members want something between two steps: one number that travels with the gradients of a pass.
+typedef struct ddp_wishes {
+    bool travel;        // of all members, from before the first pass
+    _Atomic bool own;   // of this member
+    _Atomic bool some;  // of some member, in a pass that has succeeded here
+} ddp_wishes;
+
 // On the thread that has received it, without the loop lock. Neither fails |s|.
 typedef void mean_taker(gw_handle *taker, gw_scope *s, gw_tensor *leaf, gw_tensor *mean);
 
@@ -128,7 +135,8 @@ struct gw_ddp {
     gw_ddp_stats stats;
     ddp_in_join join;
     ddp_first first;
-    int64_t forward_ns;    // of the first forward behind the last pass; 0
+    int64_t forward_ns;  // of the first forward behind the last pass; 0
+    ddp_wishes wishes;
     shard_sums *shards;    // with options.shards; of the thread that runs the pass, as the next
     int missing_of_shard;  // gradients that have not arrived
 };
@@ -297,6 +305,22 @@ bool buffers_ride(const gw_ddp *d);
 int64_t buffers_count(const gw_ddp *d);  // numbers of a bucket
 gw_tensor *buffers_pack(gw_scope *s, const ddp_pass *r, gw_dtype dtype);
 void buffers_put(gw_scope *s, ddp_pass *r);  // writes r->buffers to the buffers of the model
+
+// ---- Wishes that travel with gradients (wishes.c) ----------------------------------------------
+
+// From here on passes carry wishes; on all members, before the first pass.
+void wishes_open(gw_ddp *d);
+// Whether passes can carry them: no hook replaces the gradients, and there is a bucket for them.
+bool wishes_are_carried(const gw_ddp *d);
+void wishes_set_own(gw_ddp *d, bool wants);
+// Whether a member has wanted something in a pass since wishes_forget. Behind a pass it is the same on all members on
+// which that has succeeded.
+bool wishes_of_some(const gw_ddp *d);
+void wishes_forget(gw_ddp *d);
+int64_t wishes_count(const ddp_pass *r, int b);  // numbers of a bucket, behind its buffers: 1 or 0
+gw_tensor *wishes_pack(gw_scope *s, const ddp_pass *r, gw_dtype dtype);
+void wishes_unpack(gw_scope *s, ddp_pass *r,
+                   gw_tensor *sum);  // the number, a sum or mean over all members
 
 // ---- What the first passes agree on (finalize.c) --------------------------------------------------
 

@@ -37,6 +37,7 @@ typedef struct rank {
     bool is_judged;           // the effect of its end on the job is decided
     bool has_begun;           // to join, or a process that it started has
     bool has_joined;          // the same
+    bool has_state;           // of an elastic job: next attempts can join through it
     bool is_absent;           // it cannot join any more, and other workers have been notified
     bool is_reported_absent;  // and the launcher has printed so
     int64_t stopped_ms;       // since when it is stopped; 0: it is not
@@ -100,6 +101,8 @@ typedef struct job {
     // state
     policy policy;
     budget budget;
+    int round;               // the attempt of all ranks when they have started together last
+    bool is_finished;        // an elastic job: a worker has reported that its work is done
     int64_t round_start_ms;  // when all ranks start again, once they have ended
     int running_count;
     job_member *members;

@@ -44,6 +44,7 @@ void dry_run(const run_options *o) {
         print_place(o, i);
         variables_visit(&(variables_options){ .run = o,
                                               .index = i,
+                                              .creates = i == 0,
                                               .mark = "a random one",
                                               .run_id = "a random one",
                                               .job_id = o->node_count > 1 ? "that of host 0" : "",

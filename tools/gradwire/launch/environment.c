@@ -69,6 +69,16 @@ static void add_torchelastic(visitor *v, const variables_options *o) {
     if (o->error_file) add(v, "TORCHELASTIC_ERROR_FILE", "%s", o->error_file);
 }
 
+// For gw_elastic_open, where a rank may start again alone.
+static void add_elastic(visitor *v, const variables_options *o) {
+    const run_options *run = o->run;
+    bool may_start_alone = run->on_failure == FAILURE_RESTART || run->on_failure == FAILURE_AUTO;
+    if (run->checkpoint_dir) add(v, "GW_CHECKPOINT_DIR", "%s", run->checkpoint_dir);
+    if (!may_start_alone || !run_restarts(run)) return;
+    add(v, "GW_ELASTIC", "1:%d", run_world_size(run));
+    add(v, "GW_ELASTIC_CREATE", "%d", o->creates);
+}
+
 bool variables_visit(const variables_options *o,
                      bool (*visit)(void *user, const char *name, const char *value), void *user) {
     visitor v = { .visit = visit, .user = user, .ok = true };
@@ -78,5 +88,6 @@ bool variables_visit(const variables_options *o,
     if (o->job_id[0]) add(&v, "GW_JOB_ID", "%s", o->job_id);
     add_key(&v, o->run, o->key_fd);
     add_torchelastic(&v, o);
+    add_elastic(&v, o);
     return v.ok;
 }

@@ -13,6 +13,7 @@ typedef struct variables_options {
     const run_options *run;
     int index;  // which of this host's ranks
     int attempt;
+    bool creates;  // of all ranks that start together, this one creates an elastic job
     const char *mark, *job_id, *run_id;
     const char *error_file;  // NULL: none
     int port, key_fd;

@@ -77,6 +77,7 @@ static bool set_environment(const job *j, int index) {
     variables_options o = { .run = &j->options,
                             .index = index,
                             .attempt = attempt,
+                            .creates = number == 0 && attempt == j->round,
                             .mark = j->id,
                             .run_id = j->name,
                             .job_id = j->nodes.job_id,

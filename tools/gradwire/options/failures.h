@@ -18,7 +18,16 @@ typedef enum failure_action {
 // the other members it is lost.
 bool failures_has_failed(failure_policy p, bool exits_with_0, bool leaves_members);
 
-// |are_elastic|: the failed rank and all that run are workers of an elastic job. |v| counts for policies with restarts.
-failure_action failures_act(failure_policy p, bool are_elastic, budget_decision v);
+// What is left of the job behind the failure of a rank.
+typedef struct failure_survivors {
+    bool are_elastic;  // the failed rank and all that run are workers of an elastic job
+    bool is_elastic;   // the failed rank is
+    bool
+        has_state;  // a rank that runs has the state of the job, so that others can join through it
+    bool is_finished;  // the work is done: a rank that starts again is notified of that
+} failure_survivors;
+
+// |v| counts for policies with restarts.
+failure_action failures_act(failure_policy p, failure_survivors left, budget_decision v);
 
 #endif

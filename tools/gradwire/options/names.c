@@ -21,6 +21,7 @@ static const struct option own_names[] = {
     { "bind", no_argument, NULL, 'b' },
     { "no-prefix", no_argument, NULL, 'x' },
     { "log-dir", required_argument, NULL, OPTION_LOG_DIR },
+    { "checkpoint-dir", required_argument, NULL, OPTION_CHECKPOINT_DIR },
     { "redirects", required_argument, NULL, OPTION_REDIRECTS },
     { "tee", required_argument, NULL, OPTION_TEE },
     { "local-ranks-filter", required_argument, NULL, OPTION_LOCAL_RANKS_FILTER },

@@ -12,6 +12,7 @@ typedef enum run_option {
     OPTION_REDIRECTS,
     OPTION_TEE,
     OPTION_LOG_DIR,
+    OPTION_CHECKPOINT_DIR,
     OPTION_LOCAL_RANKS_FILTER,
     RESTART_OPTIONS_END,
     // options/rendezvous.h

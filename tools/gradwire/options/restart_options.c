@@ -37,6 +37,7 @@ bool restart_options_take(run_option option, const char *name, const char *text,
     case OPTION_BACKOFF: return parse_seconds(name, text, &out->backoff_ms);
     case OPTION_REDIRECTS: out->redirects = text; return true;
     case OPTION_TEE: out->tee = text; return true;
+    case OPTION_CHECKPOINT_DIR: out->checkpoint_dir = text; return true;
     case OPTION_LOCAL_RANKS_FILTER: out->shown_ranks = text; return true;
     default: out->log_dir = text; return true;
     }

@@ -47,6 +47,7 @@ static const char help[] =
     "                            which streams go to these files only, and which there as well:\n"
     "                            0 none, 1 standard output, 2 standard error, 3 both, or\n"
     "                            RANK:V,RANK:V... (default with --log-dir: -t 3)\n"
+    "  --checkpoint-dir=FOLDER   GW_CHECKPOINT_DIR of the ranks, for gw_elastic_open\n"
     "  --local-ranks-filter=R,...\n"
     "                            show the output of these local ranks only (default: of all)\n"
     "  --role=NAME               the ROLE_NAME of the ranks (default \"default\")\n"

@@ -33,6 +33,7 @@ typedef struct run_options {
     bool bind;  // each rank to its processors
     bool dry_run;
     const char *log_dir;          // NULL: none
+    const char *checkpoint_dir;   // for gw_elastic_open; NULL: none
     const char *redirects, *tee;  // options/streams.h; NULL: not given
     const char *shown_ranks;      // local ranks whose output is shown; NULL: all
     const char *role;             // ROLE_NAME

@@ -16,7 +16,8 @@ typedef enum event_kind {
     EVENT_FAILED,  // the program of the sender has failed, by an error that arose in that member (WAIT-6), or
     EVENT_CONTINUES,  // has failed no longer
     EVENT_ELASTIC,    // the sender is a member of an elastic job, or
-    EVENT_LEFT,       // has left its job, by gw_rpc_shutdown or gw_rpc_leave
+    EVENT_LEFT,       // has left its job, by gw_rpc_shutdown or gw_rpc_leave, or
+    EVENT_FINISHED,   // has done the work of an elastic job, with all others
 } event_kind;
 
 typedef struct worker_event {

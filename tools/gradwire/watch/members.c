@@ -160,6 +160,7 @@ static void begin_joining(job *j, const worker_event *n) {
     if (m) m->is_joining = true;
     if (m && m->rank) m->rank->has_begun = true;
     j->has_begun = true;
+    if (j->is_finished) channel_send(n->from, "finished");
     if (!j->absence[0]) return;
     channel_send(n->from, j->absence);
     note_absent(m, j->absent, how_it_ended(j->absence));
@@ -186,6 +187,7 @@ static void note_elastic(job *j, const worker_event *n) {
     if (!m || !m->rank) return;
     rank *r = m->rank;
     r->is_elastic = true;
+    r->has_state |= !n->why[0];
     // It has joined without the rank that is absent.
     if (r->lost_absent) r->lost_why[0] = '\0';
     r->lost_absent = NULL;
@@ -196,6 +198,17 @@ static void note_left(job *j, const worker_event *n) {
     if (!m) return;
     m->has_left = true;
     if (m->rank) record(j, m->rank, "left");
+}
+
+// Workers that still join would wait for members that may have ended (LAUN-23).
+static void note_finished(job *j) {
+    if (j->is_finished) return;
+    j->is_finished = true;
+    for (int i = 0; i < j->channels.count; i++) {
+        const channel *to = j->channels.list[i];
+        const job_member *m = find_member(j, to->incarnation);
+        if (m && m->is_joining) channel_send(to, "finished");
+    }
 }
 
 void members_take_events(job *j) {
@@ -213,6 +226,7 @@ void members_take_events(job *j) {
         case EVENT_CONTINUES: note_continues(j, &n); break;
         case EVENT_ELASTIC: note_elastic(j, &n); break;
         case EVENT_LEFT: note_left(j, &n); break;
+        case EVENT_FINISHED: note_finished(j); break;
         }
     }
 }

@@ -20,6 +20,15 @@ static bool are_elastic(const job *j, const rank *failed) {
     return true;
 }
 
+// Whether another rank runs through which the next attempt of |failed| could join the job.
+static bool is_state_left(const job *j, const rank *failed) {
+    for (int i = 0; i < j->options.rank_count; i++) {
+        const rank *r = &j->ranks[i];
+        if (r != failed && r->is_running && r->has_state) return true;
+    }
+    return false;
+}
+
 static int next_round(const job *j) {
     int newest = 0;
     for (int i = 0; i < j->options.rank_count; i++)
@@ -46,7 +55,11 @@ bool restarts_take_failure(job *j, rank *r, char *why, size_t size) {
         snprintf(why + at, size - at, "%s", report_why_none(j, decision));
         return false;
     }
-    bool all = failures_act(j->options.on_failure, are_elastic(j, r), decision) == ACTION_START_ALL;
+    failure_survivors left = { .are_elastic = are_elastic(j, r),
+                               .is_elastic = r->is_elastic,
+                               .has_state = is_state_left(j, r),
+                               .is_finished = j->is_finished };
+    bool all = failures_act(j->options.on_failure, left, decision) == ACTION_START_ALL;
     restart_plan plan = { .all = all,
                           .attempt = all ? next_round(j) : r->attempt + 1,
                           .left = budget_left(&j->budget, now_ms),
@@ -64,7 +77,7 @@ bool restarts_take_failure(job *j, rank *r, char *why, size_t size) {
 }
 
 void restarts_begin_round(job *j) {
-    int round = next_round(j);
+    int round = j->round = next_round(j);
     for (int i = 0; i < j->options.rank_count; i++) {
         rank *r = &j->ranks[i];
         r->is_judged = true;  // whatever its end was: it adds nothing

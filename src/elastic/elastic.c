@@ -1,0 +1,348 @@
+// The functions of gradwire/elastic.h.
+#include "elastic/elastic.h"
+
+#include "base/log.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "optim/optimizer.h"
+#include "parallel/ddp/ddp.h"
+#include "parallel/shard/shard.h"
+#include <gradwire/ops.h>
+#include <gradwire/ref.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void destroy(gw_handle *h) {
+    gw_elastic *j = (gw_elastic *)(void *)h;
+    if (j->restores_signal) term_give_back();
+    agent_release(j->agent);
+    mem_free(j);
+}
+
+static const handle_class elastic_class = { .name = "elastic job", .destroy = destroy };
+
+static void stay(gw_handle *h) {
+    (void)h;
+}
+
+static const handle_class poison_class = { .name = "elastic job", .destroy = stay };
+static gw_elastic elastic_poison = { .handle = { &poison_class, HANDLE_IMMORTAL },
+                                     .reason = GW_FAILED };
+
+bool elastic_is_usable(gw_scope *s, const char *what, const gw_elastic *j) {
+    if (!j || j == &elastic_poison)
+        scope_fail(s, GW_INVALID, "%s: %s", what,
+                   j ? "the job could not be opened" : "job is NULL");
+    return gw_ok(s);
+}
+
+static bool is_open(const gw_elastic *j) {
+    return j && j != &elastic_poison && j->group;
+}
+
+bool elastic_close_part(gw_scope *root, gw_scope *t, bool *out_lost) {
+    gw_error e = gw_scope_close(t);
+    if (e.status == GW_DISCONNECTED) {
+        *out_lost = true;
+        return true;
+    }
+    if (e.status) scope_fail_with(root, &e);
+    return gw_ok(root);
+}
+
+const char *elastic_finished_name(gw_scope *s, const char *name) {
+    return gw_format(s, "finished:%016" PRIx64, hash_bytes(name, strlen(name)));
+}
+
+// ---- Opening --------------------------------------------------------------------------------------
+
+static bool check_numbers(gw_scope *s, const gw_elastic_options *o) {
+    const struct {
+        const char *name;
+        int64_t is, min;
+    } numbers[] = { { "steps", o->steps, 1 },
+                    { "min", o->min, 0 },
+                    { "size", o->size, 0 },
+                    { "every_ms", o->every_ms, 0 },
+                    { "every_steps", o->every_steps, 0 },
+                    { "keep", o->keep, 1 },
+                    { "meet_every", o->meet_every, 1 },
+                    { "timeout_ms", o->timeout_ms, 0 } };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && gw_ok(s); i++)
+        if (numbers[i].is < numbers[i].min)
+            scope_fail(s, GW_INVALID,
+                       "gw_elastic_open: .%s is %" PRId64 ", but must be at least %" PRId64,
+                       numbers[i].name, numbers[i].is, numbers[i].min);
+    return gw_ok(s);
+}
+
+static bool check(gw_scope *s, const gw_module *model, const gw_optimizer *opt,
+                  const gw_elastic_options *o) {
+    if (!gw_ok(s) || !check_numbers(s, o)) return false;
+    if (!model) return scope_fail(s, GW_INVALID, "gw_elastic_open: model is NULL");
+    if (!optimizer_check(s, opt, "gw_elastic_open")) return false;
+    if (opt->remote)
+        return scope_fail(s, GW_INVALID, "gw_elastic_open: the optimizer %s",
+                          shard_of(opt) ? "is sharded" : "has parameters of other workers");
+    if (o->name && !*o->name) return scope_fail(s, GW_INVALID, "gw_elastic_open: .name is empty");
+    if ((unsigned)o->on_term > GW_IGNORE)
+        return scope_fail(s, GW_INVALID,
+                          "gw_elastic_open: .on_term is %d, which is not a gw_on_term",
+                          (int)o->on_term);
+    if (!o->save != !o->load)
+        return scope_fail(s, GW_INVALID, "gw_elastic_open: .save and .load are set together");
+    return true;
+}
+
+// The texts of |o| outlive the caller's.
+static void keep_options(gw_scope *root, gw_elastic *j, const gw_elastic_options *o) {
+    const char *folder = o->checkpoint ? o->checkpoint : getenv("GW_CHECKPOINT_DIR");
+    j->options = *o;
+    j->options.name = gw_format(j->own, "%s", o->name ? o->name : "trainers");
+    j->options.checkpoint = folder && *folder ? gw_format(j->own, "%s", folder) : NULL;
+    if (j->options.checkpoint) checkpoints_check(root, j->options.checkpoint);
+}
+
+static gw_elastic *make(gw_scope *root, gw_module *model, gw_optimizer *opt,
+                        const gw_elastic_options *o) {
+    gw_elastic *j = mem_calloc(sizeof *j);
+    if (!j) {
+        scope_fail(root, GW_NO_MEMORY, "gw_elastic_open: no memory");
+        return NULL;
+    }
+    handle_init(&j->handle, &elastic_class);
+    j = scope_own(root, j);
+    if (!j) return NULL;
+    j->root = root;
+    j->own = gw_scope_open(root);
+    j->model = gw_keep(j->own, model);
+    j->opt = gw_keep(j->own, opt);
+    j->met_at_step = j->saved_step = -1;
+    keep_options(root, j, o);
+    return j;
+}
+
+// The launcher may start members again alone from now on.
+static void report_state(gw_elastic *j) {
+    if (!j->lacks_state || !j->has_state) return;
+    env_enter(j->agent->env);
+    agent_notify_launcher(j->agent, "elastic", j->agent->incarnation, "");
+    env_leave(j->agent->env);
+    j->lacks_state = false;
+}
+
+static bool enter(gw_scope *root, gw_elastic *j) {
+    launched at;
+    if (!gw_ok(root) || !launched_read(root, getenv, &at) || !enter_job(root, j, &at) ||
+        !enter_group(root, j))
+        return gw_ok(root);
+    if (!state_exchange(root, j)) return false;
+    report_state(j);
+    if (!meeting_hold(root, j)) return false;
+    report_state(j);
+    j->saved_ns = env_now_ns(j->agent->env);
+    j->restores_signal = j->options.on_term == GW_LEAVE && term_take();
+    return true;
+}
+
+gw_elastic *gw_elastic_open_with(gw_scope *root, gw_module *model, gw_optimizer *opt,
+                                 gw_elastic_options options) {
+    gw_elastic *j = check(root, model, opt, &options) ? make(root, model, opt, &options) : NULL;
+    return j && enter(root, j) ? j : &elastic_poison;
+}
+
+// ---- Steps ----------------------------------------------------------------------------------------
+
+static bool must_meet(const gw_elastic *j, int64_t step) {
+    if (j->is_lost || wishes_of_some(j->ddp)) return true;
+    if (gw_group_size(j->group) == 1 && meeting_is_wanted(j)) return true;
+    if (step >= j->options.steps) return step != j->met_at_step;
+    return !wishes_are_carried(j->ddp) && step % j->options.meet_every == 0 &&
+           step != j->met_at_step;
+}
+
+// Workers that have not joined get to know this by a name, and by the launcher.
+static void finish(gw_scope *root, gw_elastic *j) {
+    gw_scope *t = gw_scope_open(root);
+    const char *name = elastic_finished_name(t, j->options.name);
+    gw_rref_set_name(t, gw_remote(t, gw_rpc_self(t), "gw.abs", gw_zeros(t, GW_F32, 1)), name);
+    gw_error e = gw_scope_close(t);
+    if (e.status && e.status != GW_DUPLICATE)
+        log_line("workers that join the job of %s cannot find out that it has finished: %s",
+                 j->agent->name, e.text);
+    env_enter(j->agent->env);
+    agent_notify_launcher(j->agent, "finished", j->agent->incarnation, "");
+    env_leave(j->agent->env);
+    j->reason = GW_FINISHED;
+}
+
+static bool prepare(gw_scope *root, gw_elastic *j) {
+    int64_t step = gw_optimizer_steps(j->opt);
+    if (must_meet(j, step) && !meeting_hold(root, j)) return false;
+    step = gw_optimizer_steps(j->opt);
+    if (j->reason == GW_RUNNING && !elastic_save_if_due(root, j)) return false;
+    if (j->reason == GW_RUNNING && step >= j->options.steps) finish(root, j);
+    return j->reason == GW_RUNNING;
+}
+
+gw_scope *gw_elastic_begin(gw_scope *root, gw_elastic *j) {
+    if (!elastic_is_usable(root, "gw_elastic_begin", j)) {
+        if (j && j != &elastic_poison && j->reason == GW_RUNNING) j->reason = GW_FAILED;
+        return NULL;
+    }
+    if (j->step)
+        scope_fail(root, GW_WRONG_STATE, "gw_elastic_begin: step %" PRId64 " has not ended",
+                   j->step_number);
+    bool begins = gw_ok(root) && j->reason == GW_RUNNING && prepare(root, j);
+    if (!gw_ok(root) && j->reason == GW_RUNNING) j->reason = GW_FAILED;
+    if (!begins) return NULL;
+    j->step_number = gw_optimizer_steps(j->opt);
+    wishes_set_own(j->ddp, meeting_is_wanted(j));
+    j->step = gw_scope_open(root);
+    gw_scope_label(j->step, "step %" PRId64, j->step_number);
+    return j->step;
+}
+
+bool gw_elastic_end(gw_elastic *j, gw_scope *s) {
+    if (!j || j == &elastic_poison) return false;
+    if (!j->step || s != j->step) {
+        scope_fail(j->root, j->step ? GW_INVALID : GW_WRONG_STATE, "gw_elastic_end: %s",
+                   j->step ? "this is not the scope of the step" : "no step has begun");
+        return false;
+    }
+    gw_error e = gw_scope_close(s);
+    j->step = NULL;
+    int64_t made = gw_optimizer_steps(j->opt) - j->step_number;
+    if (e.status == GW_DISCONNECTED) {
+        j->is_lost = true;
+        j->loss = e;
+    } else if (e.status) {
+        scope_fail_with(j->root, &e);
+    } else if (made != 1) {
+        scope_fail(j->root, GW_INVALID,
+                   "gw_elastic_end: step %" PRId64 " has called gw_optimizer_step %" PRId64
+                   " times, not once",
+                   j->step_number, made);
+    }
+    if (!e.status) j->repeats = 0;
+    return made == 1;
+}
+
+// ---- Closing --------------------------------------------------------------------------------------
+
+void gw_elastic_close(gw_scope *root, gw_elastic *j) {
+    if (!j || j == &elastic_poison || !j->own) {
+        if (!j || j == &elastic_poison) elastic_is_usable(root, "gw_elastic_close", j);
+        return;
+    }
+    if (j->step) {
+        gw_scope_close_up(j->step);
+        scope_fail(root, GW_WRONG_STATE, "gw_elastic_close: step %" PRId64 " has not ended",
+                   j->step_number);
+        j->step = NULL;
+    }
+    j->step_number = gw_optimizer_steps(j->opt);
+    bool is_alone = j->reason == GW_LEAVING || !gw_ok(root);
+    if (j->has_joined && j->agent && is_alone) gw_rpc_leave(root);
+    if (j->has_joined && j->agent && !is_alone) gw_rpc_shutdown(root);
+    j->group = NULL;
+    scope_close_unread(j->own);
+    j->own = NULL;
+    if (j->restores_signal) term_give_back();
+    j->restores_signal = false;
+}
+
+// ---- Checkpoints ----------------------------------------------------------------------------------
+
+bool elastic_save_now(gw_scope *root, gw_elastic *j) {
+    const gw_elastic_options *o = &j->options;
+    int64_t step = gw_optimizer_steps(j->opt);
+    if (!o->checkpoint || step == j->saved_step) return true;
+    gw_scope *t = gw_scope_open(root);
+    gw_map *all = gw_map_open(t);
+    gw_map_put(t, all, "step", step);
+    gw_map_put(t, all, "generation", gw_group_generation(j->group));
+    gw_map_put(t, all, "size", gw_group_size(j->group));
+    gw_map_put(t, all, "model", gw_module_state_dict(t, j->model));
+    gw_map_put(t, all, "optimizer", gw_optimizer_state_dict(t, j->opt));
+    if (o->save) gw_map_put(t, all, "program", o->save(t, o->context));
+    if (gw_ok(t)) checkpoints_write(t, o->checkpoint, step, o->keep, all);
+    gw_scope_close_up(t);
+    j->saved_step = step;
+    j->saved_ns = env_now_ns(j->agent->env);
+    return gw_ok(root);
+}
+
+// All members are at the same step with the same state, so rank 0 needs no other one for it.
+bool elastic_save_if_due(gw_scope *root, gw_elastic *j) {
+    const gw_elastic_options *o = &j->options;
+    int64_t step = gw_optimizer_steps(j->opt), age_ns = env_now_ns(j->agent->env) - j->saved_ns;
+    bool is_due = step >= o->steps || (o->every_steps && step && step % o->every_steps == 0) ||
+                  (o->every_ms && age_ns / 1000000 >= o->every_ms);
+    return !is_due || gw_group_rank(j->group) != 0 || elastic_save_now(root, j);
+}
+
+// ---- Reading --------------------------------------------------------------------------------------
+
+int64_t gw_elastic_step(const gw_elastic *j) {
+    if (!j || j == &elastic_poison) return 0;
+    return j->own && !j->step ? gw_optimizer_steps(j->opt) : j->step_number;
+}
+
+int gw_elastic_rank(const gw_elastic *j) {
+    return is_open(j) ? gw_group_rank(j->group) : 0;
+}
+
+int gw_elastic_size(const gw_elastic *j) {
+    return is_open(j) ? gw_group_size(j->group) : 1;
+}
+
+int gw_elastic_generation(const gw_elastic *j) {
+    return is_open(j) ? gw_group_generation(j->group) : 0;
+}
+
+gw_elastic_reason gw_elastic_get_reason(const gw_elastic *j) {
+    return j ? j->reason : GW_FAILED;
+}
+
+const char *gw_elastic_reason_name(gw_elastic_reason reason) {
+    switch (reason) {
+    case GW_RUNNING: return "running";
+    case GW_FINISHED: return "finished";
+    case GW_LEAVING: return "leaving";
+    case GW_FAILED: return "failed";
+    }
+    return "unknown";
+}
+
+gw_group *gw_elastic_group(const gw_elastic *j) {
+    return is_open(j) ? j->group : NULL;
+}
+
+gw_ddp *gw_elastic_ddp(const gw_elastic *j) {
+    return is_open(j) ? j->ddp : NULL;
+}
+
+gw_share gw_elastic_share(const gw_elastic *j, int64_t count) {
+    int64_t rank = gw_elastic_rank(j), size = gw_elastic_size(j);
+    if (count < 1) return (gw_share){ 0 };
+    // The first |more| members take one sample more.
+    int64_t each = count / size, more = count % size;
+    gw_share part = { .first = rank * each + (rank < more ? rank : more),
+                      .count = each + (rank < more) };
+    part.weight = (double)part.count * (double)size / (double)count;
+    return part;
+}
+
+// ---- Wishes ---------------------------------------------------------------------------------------
+
+void gw_elastic_leave(gw_elastic *j) {
+    if (j && j != &elastic_poison) atomic_store(&j->leaves, true);
+}
+
+void gw_elastic_ask_checkpoint(gw_elastic *j) {
+    if (j && j != &elastic_poison && j->options.checkpoint) atomic_store(&j->asks, true);
+}

@@ -1,0 +1,104 @@
+// An elastic training job between the files of this room. docs/protocol/elastic.md is the specification.
+//
+//     launched.c       how the launcher started this worker
+//     enter.c          joins the job and the group, opens the replicas
+//     meeting.c        members agree between two steps: who is lost, joins, leaves
+//     state.c          the member that is furthest ahead gives its state
+//     checkpoints.c    states in files
+//     elastic.c        the functions of the header
+//
+// Ownership: a job is a handle of the scope that it was opened in; |own| holds all that has the same lifetime.
+// Threads: as its scope, but for |leaves| and |asks|.
+#ifndef ELASTIC_ELASTIC_H
+#define ELASTIC_ELASTIC_H
+
+#include "agent/agent.h"
+#include "collective/opening/join.h"
+#include "elastic/launched.h"
+#include <gradwire/elastic.h>
+
+struct gw_elastic {
+    gw_handle handle;
+
+    // Arguments: texts are of |own|.
+    gw_scope *root, *own;
+    gw_module *model;
+    gw_optimizer *opt;
+    gw_elastic_options options;
+
+    // Set when it opens.
+    agent *agent;  // one count; NULL: the job was over before
+    gw_ddp *ddp;
+    bool has_joined;   // by gw_rpc_init of this room
+    bool lacks_state;  // for the launcher, until this member has reported *elastic*
+    bool restores_signal;
+
+    join_stop stop;  // of joining the group, when another member has finished; with the loop lock
+
+    // State.
+    gw_group *group;  // NULL: this member is in none any more
+    gw_elastic_reason reason;
+    bool has_state;  // that of the job: from another member, or as one that founds it
+    bool is_lost;    // a member, or this one has missed what the others did: they re-form the group
+    int64_t met_at_step;  // -1: not yet
+    gw_scope *step;       // the scope of the step under way; NULL
+    int64_t step_number;  // of it, or after gw_elastic_close
+    gw_error loss;        // that has ended the last step; GW_OK: none has
+    int repeats;          // of a step that has failed so, with all members present
+    _Atomic bool leaves, asks;
+
+    // Checkpoints.
+    int64_t saved_step, saved_ns;  // the last one, or when the job was opened
+};
+
+// Whether |j| can be used: else |s| has failed.
+bool elastic_is_usable(gw_scope *s, const char *what, const gw_elastic *j);
+
+// Closes |t|, a scope inside root. False: it had an error, which is root's now, unless a member was lost: then *out_lost.
+bool elastic_close_part(gw_scope *root, gw_scope *t, bool *out_lost);
+
+// The name that a member which has finished the job of group |name| gives to a value of its own.
+const char *elastic_finished_name(gw_scope *s, const char *name);
+
+// ---- Joining (enter.c) ----------------------------------------------------------------------------
+
+// Joins the job. False with |root| failed, or with j->reason GW_FINISHED.
+bool enter_job(gw_scope *root, gw_elastic *j, const launched *at);
+// Founds or joins the group, opens the replicas. False as enter_job.
+bool enter_group(gw_scope *root, gw_elastic *j);
+
+// ---- Meeting (meeting.c) --------------------------------------------------------------------------
+
+// Whether this member wants one.
+bool meeting_is_wanted(const gw_elastic *j);
+// All members meet. False with |root| failed. This member may be GW_LEAVING then.
+bool meeting_hold(gw_scope *root, gw_elastic *j);
+
+// ---- State (state.c) ------------------------------------------------------------------------------
+
+// All members of j->group get the state of the one that is furthest ahead. False with |root| failed. If a member was
+// lost meanwhile, j->is_lost: each member has its old state or the new one.
+bool state_exchange(gw_scope *root, gw_elastic *j);
+
+// ---- Checkpoints (checkpoints.c) ------------------------------------------------------------------
+
+// Whether |folder| can be written in: else |s| has failed.
+bool checkpoints_check(gw_scope *s, const char *folder);
+// The newest checkpoint in |folder| that can be read; NULL: there is none. Names the others in the log.
+gw_map *checkpoints_find(gw_scope *s, const char *folder);
+// Writes |values| as the checkpoint of |step|, and deletes those older than the last |keep|. An error is only logged: the
+// older ones stay.
+void checkpoints_write(gw_scope *s, const char *folder, int64_t step, int keep, gw_map *values);
+
+// Writes a checkpoint of this member's state; if it |is_due|, of rank 0 between two steps. False with |root| failed.
+bool elastic_save_now(gw_scope *root, gw_elastic *j);
+bool elastic_save_if_due(gw_scope *root, gw_elastic *j);
+
+// ---- SIGTERM (term.c) -----------------------------------------------------------------------------
+
+// Takes SIGTERM, if the program does not. Returns whether it has.
+bool term_take(void);
+void term_give_back(void);
+bool term_has_arrived(void);
+
+#endif

@@ -1,0 +1,164 @@
+// Elastic training under a launcher. Started with `gradwire run -n N --max-restarts M elastic_trains STEPS MIN [EVENT...]`:
+// learns for STEPS steps with at least MIN members. An EVENT is RANK:PLACE:STEP: the first attempt of that rank kills itself
+// there ("open", "begin", "pass", "step", "end", "close"), raises SIGTERM ("term"), leaves ("leave"), asks for a checkpoint
+// ("ask"), or fails ("fail"). "random:K:SEED": the first K attempts of each rank end by a timer, after some ms of computing
+// that follow from SEED. All members have the weights of one process that learns alone.
+#include <gradwire.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+enum { BATCH = 12, IN = 6, OUT = 3 };
+
+static int event_count;
+static char **events;
+
+static bool is_now(const char *place, int64_t step) {
+    gw_launch here = gw_rpc_launched();
+    char text[64];
+    snprintf(text, sizeof text, "%d:%s:%lld", here.rank, place, (long long)step);
+    for (int i = 0; i < event_count && here.attempt == 0; i++)
+        if (!strcmp(events[i], text)) return true;
+    return false;
+}
+
+// The signal of the timer ends the process.
+static void start_timer(void) {
+    gw_launch here = gw_rpc_launched();
+    unsigned attempts, seed;
+    for (int i = 0; i < event_count; i++) {
+        if (sscanf(events[i], "random:%u:%u", &attempts, &seed) != 2 ||
+            (unsigned)here.attempt >= attempts)
+            continue;
+        srand(seed * 100 + (unsigned)here.rank * 10 + (unsigned)here.attempt);
+        struct itimerval after = { .it_value.tv_usec = 1000 + rand() % 20000 };
+        setitimer(ITIMER_PROF, &after, NULL);
+    }
+}
+
+static void die_here(const char *place, int64_t step) {
+    if (!is_now(place, step)) return;
+    fflush(NULL);
+    raise(SIGKILL);
+}
+
+// Of samples |first| to |first| + |count| of the batch of |step|.
+static gw_tensor *loss_of(gw_scope *s, gw_module *model, int64_t step, int64_t first,
+                          int64_t count) {
+    float x[BATCH * IN];
+    for (int64_t i = 0; i < count * IN; i++)
+        x[i] = (float)((first * IN + i + step * 7) % 13) / 13 - 0.5F;
+    gw_tensor *out = gw_module_call(s, model, gw_reshape(s, gw_from(s, x, count * IN), count, IN));
+    return gw_div(s, gw_sum(s, gw_mul(s, out, out)), (double)count);
+}
+
+static gw_module *make_model(gw_scope *root) {
+    gw_seed(root, 1);
+    return gw_nn_linear(root, IN, OUT);
+}
+
+static gw_optimizer *make_optimizer(gw_scope *root, gw_module *model) {
+    return gw_sgd(root, gw_parameters(root, model), .lr = 0.05, .momentum = 0.9);
+}
+
+static uint64_t hash_of(gw_scope *s, gw_module *model) {
+    uint64_t hash = 14695981039346656037U;
+    for (int i = 0; i < gw_module_parameter_count(model); i++) {
+        gw_tensor *x = gw_module_parameter_at(s, model, i);
+        const unsigned char *bytes = gw_data(x);
+        for (size_t k = 0; bytes && k < (size_t)gw_numel(x) * sizeof(float); k++)
+            hash = (hash ^ bytes[k]) * 1099511628211U;
+    }
+    return hash;
+}
+
+static void compare_with_one(gw_scope *root, gw_module *model, int64_t steps) {
+    gw_scope *s = gw_scope_open(root);
+    gw_module *alone = make_model(s);
+    gw_optimizer *opt = make_optimizer(s, alone);
+    for (int64_t step = 0; step < steps && gw_ok(s); step++) {
+        gw_scope *t = gw_scope_open(s);
+        gw_backward(t, loss_of(t, alone, step, 0, BATCH));
+        gw_optimizer_step(t, opt);
+        gw_scope_close_up(t);
+    }
+    for (int i = 0; i < gw_module_parameter_count(model) && gw_ok(s); i++) {
+        gw_tensor *x = gw_module_parameter_at(s, model, i);
+        const float *a = gw_data(x), *b = gw_data(gw_module_parameter_at(s, alone, i));
+        for (int64_t k = 0; k < gw_numel(x); k++)
+            if (fabsf(a[k] - b[k]) > 1e-4F)
+                gw_fail(s, GW_INVALID, "parameter %d is %g, not %g", i, a[k], b[k]);
+    }
+    gw_scope_close_up(s);
+}
+
+static void ask(gw_elastic *job, int64_t step) {
+    if (is_now("term", step)) raise(SIGTERM);
+    if (is_now("leave", step)) gw_elastic_leave(job);
+    if (is_now("ask", step)) gw_elastic_ask_checkpoint(job);
+}
+
+static void take_step(gw_scope *s, gw_elastic *job, gw_module *model, gw_optimizer *opt) {
+    int64_t step = gw_elastic_step(job);
+    die_here("begin", step);
+    ask(job, step);
+    if (is_now("fail", step)) gw_fail(s, GW_INVALID, "there is no batch %lld", (long long)step);
+    gw_share part = gw_elastic_share(job, BATCH);
+    gw_tensor *loss = gw_mul(s, loss_of(s, model, step, part.first, part.count), part.weight);
+    die_here("pass", step);
+    gw_backward(s, loss);
+    die_here("step", step);
+    gw_optimizer_step(s, opt);
+    die_here("end", step);
+}
+
+// "steps without gap": a step is begun again or is the next one.
+static void follow(gw_scope *root, const gw_elastic *job, int64_t *last) {
+    int64_t step = gw_elastic_step(job);
+    if (*last >= 0 && step != *last && step != *last + 1)
+        gw_fail(root, GW_INVALID, "step %lld follows step %lld", (long long)step, (long long)*last);
+    *last = step;
+}
+
+static void learn(gw_scope *root, int64_t steps, int min) {
+    gw_module *model = make_model(root);
+    gw_optimizer *opt = make_optimizer(root, model);
+    die_here("open", 0);
+    gw_elastic *job = gw_elastic_open(root, model, opt, .steps = steps, .min = min, .every_ms = 0);
+    int64_t last = -1;
+    start_timer();
+    if (gw_ok(root))
+        printf("opened at step %lld pid %d\n", (long long)gw_elastic_step(job), (int)getpid());
+    for (gw_scope *s; (s = gw_elastic_begin(root, job));) {
+        follow(root, job, &last);
+        int size = gw_elastic_size(job);
+        take_step(s, job, model, opt);
+        if (gw_elastic_end(job, s)) printf("made step %lld of %d\n", (long long)last, size);
+    }
+    die_here("close", 0);
+    gw_elastic_reason reason = gw_elastic_get_reason(job);
+    if (gw_ok(root))
+        printf("%s at step %lld\n", gw_elastic_reason_name(reason),
+               (long long)gw_elastic_step(job));
+    if (gw_ok(root) && gw_elastic_step(job) == steps) {
+        compare_with_one(root, model, steps);
+        printf("weights %016llx\n", (unsigned long long)hash_of(root, model));
+    }
+    gw_elastic_close(root, job);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3) return 2;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    events = argv + 3;
+    event_count = argc - 3;
+    gw_launch place = gw_rpc_launched();
+    printf("rank %d attempt %d pid %d\n", place.rank, place.attempt, (int)getpid());
+    gw_scope *root = gw_scope_open(NULL);
+    learn(root, strtoll(argv[1], NULL, 10), (int)strtol(argv[2], NULL, 10));
+    return gw_exit_code(gw_scope_close(root));
+}
