@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -63,6 +64,9 @@ void nodes_close(nodes *n) {
     wait_for_link(n);
     heartbeats_close(n->heartbeats);
     n->heartbeats = NULL;
+    free(n->backlog);
+    n->backlog = NULL;
+    n->backlog_count = n->backlog_capacity = 0;
 }
 
 void nodes_send_heartbeat(nodes *n) {
@@ -75,15 +79,37 @@ int64_t nodes_deadline_ms(const nodes *n) {
     return nodes_are_open(n) && !n->has_ended ? n->next_heartbeat_ms : INT64_MAX;
 }
 
-void nodes_send(nodes *n, link_kind kind, int number, const char *text) {
-    bool counts_once = kind == LINK_FAILED || kind == LINK_DONE;
-    if (!nodes_are_open(n) || (counts_once && n->has_reported_end)) return;
+// Returns false if the socket has no space. A message that cannot be sent because the link has ended has no effect any more.
+static bool try_to_send(const nodes *n, const link_message *m) {
+    return send(n->fd, m, sizeof *m, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 ||
+           (errno != EAGAIN && errno != EINTR);
+}
+
+void nodes_flush(nodes *n) {
+    int sent = 0;
+    while (sent < n->backlog_count && try_to_send(n, &n->backlog[sent])) sent++;
+    n->backlog_count -= sent;
+    if (sent) memmove(n->backlog, n->backlog + sent, (size_t)n->backlog_count * sizeof *n->backlog);
+}
+
+// Without memory the message is lost, as with a link that has ended.
+static void keep(nodes *n, const link_message *m) {
+    if (n->backlog_count == n->backlog_capacity) {
+        int more = n->backlog_capacity ? 2 * n->backlog_capacity : 16;
+        link_message *larger = realloc(n->backlog, (size_t)more * sizeof *larger);
+        if (!larger) return;
+        n->backlog = larger;
+        n->backlog_capacity = more;
+    }
+    n->backlog[n->backlog_count++] = *m;
+}
+
+void nodes_send(nodes *n, const link_message *m) {
+    bool counts_once = m->kind == LINK_FAILED || m->kind == LINK_DONE;
+    if (!nodes_are_open(n) || n->has_ended || (counts_once && n->has_reported_end)) return;
     n->has_reported_end |= counts_once;
-    link_message m = { .kind = kind, .number = number };
-    snprintf(m.text, sizeof m.text, "%s", text);
-    // A message that cannot be sent because the link has ended has no effect any more.
-    ssize_t sent = send(n->fd, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT);
-    (void)sent;
+    nodes_flush(n);
+    if (n->backlog_count || !try_to_send(n, m)) keep(n, m);
 }
 
 static void link_is_lost(nodes *n, link_message *out, const char *why) {
