@@ -60,7 +60,9 @@ int main(int argc, char **argv) {
     gw_scope *root = gw_scope_open(NULL);
     gw_group *group = enter(root, place);
     for (; gw_ok(root) && deaths_seen < deaths; deaths_seen++) {
-        if (is_victim && take_step(root, group)) end(argv[0], argv[2]);
+        // Another one of RANKS may have ended before this step is over.
+        if (is_victim) take_step(root, group);
+        if (is_victim) end(argv[0], argv[2]);
         group = continue_without(root, group, (int)strlen(argv[1]), place.rank,
                                  strcmp(argv[2], "host") != 0);
     }

@@ -205,7 +205,8 @@ static void two_failures_at_once_on_two_hosts_cost_two_restarts(void **state) {
     forget_all(&h);
     h = START(HOSTS, "--max-restarts=1", "--on-failure=restart", ELASTIC, "12", "kill", "1");
     finish_with(&h, 128 + SIGKILL);
-    assert_int_equal(starts_of(&h, 1, 1) + starts_of(&h, 2, 1), 1);
+    // The job may end before the attempt has printed anything.
+    assert_true(starts_of(&h, 1, 1) + starts_of(&h, 2, 1) <= 1);
     expect_printed(&h, "; it starts again, attempt 1 (0 restarts left)\n");
     expect_printed(&h, ") was killed by signal 9 (Killed); no restart is left\n");
     forget_all(&h);
@@ -402,6 +403,7 @@ static void auto_ends_a_job_of_a_world_size_that_loses_a_host(void **state) {
     forget_all(&h);
 }
 
+// One of them may fail because the other one has ended for this reason.
 static void workers_that_wait_for_a_lost_host_fail_to_join(void **state) {
     (void)state;
     const char *script = "[ $RANK != 1 ] || { kill -9 $PPID; exec sleep 10000; }; "
@@ -409,8 +411,8 @@ static void workers_that_wait_for_a_lost_host_fail_to_join(void **state) {
     hosts h = START(HOSTS, "--on-failure=keep", "sh", "-c", script);
     finish_all(&h);
     for (int i = 0; i < HOSTS; i += 2)
-        assert_non_null(strstr(h.ended[i].out, "init: disconnected: rank 1 of 3 cannot join: "
-                                               "host 1 is lost: "));
+        assert_non_null(strstr(h.ended[i].out, "init: disconnected: rank "));
+    assert_true(count_all(&h, "rank 1 of 3 cannot join: host 1 is lost: ") >= 1);
     forget_all(&h);
 }
 
