@@ -172,6 +172,24 @@ static void two_failures_at_once_on_two_hosts_cost_two(void **state) {
     }
 }
 
+// One question for all that have arrived before it, and one for all that have arrived since.
+static void many_failures_at_once_need_two_questions(void **state) {
+    (void)state;
+    coordinator *c = open_job(FAILURE_RESTART, 10);
+    lose_rank(c, 0, 0);
+    int question = expect(c, LINK_ASK).number;
+    for (int rank = 1; rank < HOSTS * RANKS; rank++) lose_rank(c, rank, 0);
+    expect_none(c);
+    for (int node = 0; node < HOSTS; node++)
+        report(c, node, LINK_STATE, question, ALL_JOINED | LINK_IS_ELASTIC);
+    assert_int_equal(expect(c, LINK_RESTART).rank, 0);
+    reply(c);
+    for (int rank = 1; rank < HOSTS * RANKS; rank++)
+        assert_int_equal(expect(c, LINK_RESTART).rank, rank);
+    expect_none(c);
+    coordinator_close(c);
+}
+
 static void a_late_reply_is_none_to_the_next_question(void **state) {
     (void)state;
     coordinator *c = open_job(FAILURE_AUTO, 2);
@@ -473,8 +491,9 @@ static void numbers_that_no_host_has_are_ignored(void **state) {
 
 GW_TESTS(run_coordinator, a_failure_is_decided_by_the_policy_and_the_states_of_all_hosts,
          a_decision_has_what_all_hosts_need, the_budget_is_of_the_whole_job,
-         two_failures_at_once_on_two_hosts_cost_two, a_late_reply_is_none_to_the_next_question,
-         a_crash_loop_ends_the_job, all_ranks_start_when_they_have_ended_on_all_hosts,
+         two_failures_at_once_on_two_hosts_cost_two, many_failures_at_once_need_two_questions,
+         a_late_reply_is_none_to_the_next_question, a_crash_loop_ends_the_job,
+         all_ranks_start_when_they_have_ended_on_all_hosts,
          a_failure_while_all_ranks_end_adds_nothing, the_attempts_of_all_ranks_have_one_number,
          the_loss_of_a_host_is_decided_by_the_policy_and_the_states,
          the_loss_of_host_0_ends_the_job, a_host_that_is_lost_is_not_waited_for,

@@ -8,9 +8,6 @@
 #include "options/command.h"
 #include "options/failures.h"
 
-// A report leads to at most one decision about what was pending, and to the next question or to the end.
-enum { DECISIONS_MAX = 4 };
-
 typedef enum coordinator_stage {
     AWAITING_FAILURES,
     AWAITING_STATES,     // of all hosts, for the first event that is pending
@@ -37,15 +34,16 @@ struct coordinator {
         *pending;  // LINK_RANK_FAILED and LINK_LOST, in the order in which they are decided
     int pending_count;
     int question;                // the last one
+    int asked_count;             // of |pending|: events that had arrived when it was asked
     bool has_begun, has_joined;  // a worker of any attempt on any host
     bool are_elastic;            // all ranks that run, by the replies to the last question
     int attempt;                 // the newest of any rank
     int round;                   // the last attempt that all ranks have started together
     int success_count;           // of ranks, on hosts that are done
     int code;                    // of the first host that was done with another code than 0
-    // decisions that were not taken yet
-    link_message decisions[DECISIONS_MAX];
-    int decision_count;
+    int64_t now_ms;              // of the last report
+    link_message decision;       // to be taken
+    bool has_decision;
 };
 
 bool coordinator_ends_job(link_kind kind) {
@@ -84,18 +82,11 @@ void coordinator_close(coordinator *c) {
     free(c);
 }
 
-bool coordinator_next(coordinator *c, link_message *out) {
-    if (!c->decision_count) return false;
-    *out = c->decisions[0];
-    memmove(c->decisions, c->decisions + 1, (size_t)--c->decision_count * sizeof *c->decisions);
-    return true;
-}
-
 static void decide(coordinator *c, link_kind kind, const link_message *m) {
-    assert(c->decision_count < DECISIONS_MAX);
-    link_message *d = &c->decisions[c->decision_count++];
-    *d = *m;
-    d->kind = kind;
+    assert(!c->has_decision);
+    c->decision = *m;
+    c->decision.kind = kind;
+    c->has_decision = true;
     if (coordinator_ends_job(kind)) c->stage = AWAITING_NO_MORE;
 }
 
@@ -140,7 +131,7 @@ static void end_job(coordinator *c, const link_message *failed, budget_decision 
 static void start_all(coordinator *c, const link_message *failed) {
     link_message m = *failed;
     m.attempt = c->round = ++c->attempt;
-    c->pending_count = 0;
+    c->pending_count = c->asked_count = 0;
     c->success_count = 0;
     clear_all(c, HAS_ENDED_ROUND);
     clear_all(c, IS_DONE);
@@ -155,8 +146,8 @@ static void start_one(coordinator *c, const link_message *failed) {
     decide(c, LINK_RESTART, &m);
 }
 
-static void decide_failure(coordinator *c, const link_message *failed, int64_t now_ms) {
-    int64_t start_ms = now_ms;
+static void decide_failure(coordinator *c, const link_message *failed) {
+    int64_t now_ms = c->now_ms, start_ms = now_ms;
     bool are_elastic = c->are_elastic && (failed->flags & LINK_IS_ELASTIC);
     budget_failure f = { .slot = failed->rank,
                          .started_ms = now_ms - failed->ms,
@@ -186,20 +177,22 @@ static void decide_loss(coordinator *c, const link_message *lost) {
     decide(c, survives ? LINK_GONE : LINK_LOST, lost);
 }
 
-static void decide_first(coordinator *c, int64_t now_ms) {
+static void decide_first(coordinator *c) {
     link_message first = c->pending[0];
+    c->asked_count--;
     memmove(c->pending, c->pending + 1, (size_t)--c->pending_count * sizeof *c->pending);
     if (first.kind == LINK_LOST)
         decide_loss(c, &first);
     else
-        decide_failure(c, &first, now_ms);
+        decide_failure(c, &first);
 }
 
 // A host replies when it has read all that its workers have reported. So what a worker has reported before another one has
-// failed counts, on whichever host it is.
+// failed counts, on whichever host it is. The replies count for all events that had arrived before the question.
 static void ask(coordinator *c) {
     const link_message m = { .number = ++c->question, .rank = NO_RANK };
     clear_all(c, HAS_REPLIED);
+    c->asked_count = c->pending_count;
     c->are_elastic = true;
     c->stage = AWAITING_STATES;
     decide(c, LINK_ASK, &m);
@@ -219,17 +212,25 @@ static void start_round_if_ended(coordinator *c) {
     decide(c, LINK_START_ROUND, &m);
 }
 
-static void advance(coordinator *c, int64_t now_ms) {
-    if (c->stage == AWAITING_STATES && all_have(c, HAS_REPLIED)) {
-        c->stage = AWAITING_FAILURES;
-        if (c->pending_count) decide_first(c, now_ms);
-    }
+// Makes the next decision, if there is one.
+static void advance(coordinator *c) {
+    if (c->stage == AWAITING_STATES && all_have(c, HAS_REPLIED)) c->stage = AWAITING_FAILURES;
     if (c->stage == AWAITING_ROUND_END) start_round_if_ended(c);
-    if (c->stage != AWAITING_FAILURES) return;
-    if (c->pending_count)
+    if (c->stage != AWAITING_FAILURES || c->has_decision) return;
+    if (c->asked_count)
+        decide_first(c);
+    else if (c->pending_count)
         ask(c);
     else
         end_if_done(c);
+}
+
+bool coordinator_next(coordinator *c, link_message *out) {
+    if (!c->has_decision) advance(c);
+    if (c->has_decision) *out = c->decision;
+    bool any = c->has_decision;
+    c->has_decision = false;
+    return any;
 }
 
 // ---- Reports ----------------------------------------------------------------------------------------
@@ -258,10 +259,14 @@ static void take_failure(coordinator *c, const link_message *m) {
 }
 
 static void forget_failures(coordinator *c, int node) {
-    int kept = 0;
-    for (int i = 0; i < c->pending_count; i++)
-        if (c->pending[i].node != node) c->pending[kept++] = c->pending[i];
+    int kept = 0, asked = 0;
+    for (int i = 0; i < c->pending_count; i++) {
+        if (c->pending[i].node == node) continue;
+        asked += i < c->asked_count;
+        c->pending[kept++] = c->pending[i];
+    }
     c->pending_count = kept;
+    c->asked_count = asked;
 }
 
 // Without host 0 no host would decide. A round needs all hosts.
@@ -308,6 +313,6 @@ void coordinator_take(coordinator *c, const link_message *m, int64_t now_ms) {
     if (m->kind == LINK_SIGNAL || m->kind == LINK_DEAD || m->kind == LINK_ABSENT)
         decide(c, m->kind, m);
     if (c->stage == AWAITING_NO_MORE || c->hosts[m->node].is_lost) return;
+    c->now_ms = now_ms;
     take(c, m);
-    if (c->stage != AWAITING_NO_MORE) advance(c, now_ms);
 }

@@ -16,7 +16,8 @@ typedef struct coordinator coordinator;
 coordinator *coordinator_open(const run_options *o);  // NULL: no memory
 void coordinator_close(coordinator *c);
 
-// Takes a report of host |m->node|, or LINK_LOST for a host that the links have lost.
+// Takes a report of host |m->node|, or LINK_LOST for a host that the links have lost. All decisions before it must have been
+// taken.
 void coordinator_take(coordinator *c, const link_message *m, int64_t now_ms);
 
 // The next decision for all hosts, which act on decisions in this order; false: none now.
