@@ -12,7 +12,7 @@
 
 #include "system/clock.h"
 
-enum { CLOSE_MS = 8000, INTERRUPT_MS = 4000, LOOK_AGAIN_MS = 5 };
+enum { CLOSE_MS = 12000, INTERRUPT_MS = 4000, LOOK_AGAIN_MS = 5 };
 
 bool nodes_open(nodes *n, const run_options *run, int port, const char *job_id) {
     int ends[2];
@@ -41,7 +41,7 @@ bool nodes_open(nodes *n, const run_options *run, int port, const char *job_id) 
     return true;
 }
 
-// The link leaves its job first, for which it has CLOSE_MS. While it still waits for other hosts to join, SIGTERM
+// The link sends its last report and leaves its job first, for which it has CLOSE_MS. While it still waits for other hosts to join, SIGTERM
 // interrupts it, and it sets the key that ends their joining (JOIN-8).
 static void wait_for_link(nodes *n) {
     const struct timespec pause = { .tv_nsec = LOOK_AGAIN_MS * 1000000 };

@@ -86,9 +86,13 @@ static void decide_alone(job *j, const rank *r) {
 
 // ---- Decisions about restarts -----------------------------------------------------------------------
 
+// Ranks that run, or will: without any of them the answer would be true of each job.
 static bool are_elastic(const job *j) {
-    for (int i = 0; i < j->options.rank_count; i++)
-        if (j->ranks[i].is_running && !j->ranks[i].is_elastic) return false;
+    for (int i = 0; i < j->options.rank_count; i++) {
+        const rank *r = &j->ranks[i];
+        bool runs = r->is_running || r->awaits_start || r->awaits_decision;
+        if (runs && !r->is_elastic) return false;
+    }
     return true;
 }
 
