@@ -343,11 +343,29 @@ static void a_host_that_is_lost_is_not_waited_for(void **state) {
     coordinator_close(c);
 }
 
+// The replies count for the first failure alone, also when a failure before the second one is forgotten.
+static void a_loss_does_not_answer_for_later_failures(void **state) {
+    (void)state;
+    coordinator *c = open_job(FAILURE_AUTO, 5);
+    lose_rank(c, 0, 0);
+    int question = expect(c, LINK_ASK).number;
+    lose_rank(c, 4, 0);
+    lose_rank(c, 2, 0);
+    report(c, 2, LINK_LOST, 0, 0);
+    for (int node = 0; node < 2; node++)
+        report(c, node, LINK_STATE, question, ALL_JOINED | LINK_IS_ELASTIC);
+    assert_int_equal(expect(c, LINK_RESTART).rank, 0);
+    reply(c);
+    assert_int_equal(expect(c, LINK_RESTART).rank, 2);
+    expect(c, LINK_GONE);
+    coordinator_close(c);
+}
+
 static void all_ranks_cannot_start_again_without_a_host(void **state) {
     (void)state;
-    coordinator *c = open_job(FAILURE_RESTART_ALL, 2);  // while they end
+    coordinator *c = open_job(FAILURE_AUTO, 2);  // while they end
     lose_rank(c, 0, 0);
-    reply(c);
+    reply_with(c, ALL_JOINED, ALL_JOINED);
     expect(c, LINK_RESTART_ALL);
     report(c, 1, LINK_LOST, 0, 0);
     expect(c, LINK_LOST);
@@ -391,11 +409,21 @@ static void a_host_is_done_after_the_last_round(void **state) {
     expect(c, LINK_START_ROUND);
     done(c, 2, 0, 0, 2);
     done(c, 0, 1, 0, 2);
-    expect_none(c);
     done(c, 1, 1, 0, 2);
     expect_none(c);
     done(c, 2, 1, 0, 2);
     expect(c, LINK_DONE);
+    coordinator_close(c);
+    c = open_job(FAILURE_RESTART_ALL, 2);
+    done(c, 1, 0, 0, 2);
+    lose_rank(c, 0, 0);
+    reply(c);
+    expect(c, LINK_RESTART_ALL);
+    for (int node = 0; node < HOSTS; node++) end_round(c, node, 1);
+    expect(c, LINK_START_ROUND);
+    done(c, 0, 1, 0, 2);
+    done(c, 2, 1, 0, 2);
+    expect_none(c);
     coordinator_close(c);
 }
 
@@ -497,8 +525,8 @@ GW_TESTS(run_coordinator, a_failure_is_decided_by_the_policy_and_the_states_of_a
          a_failure_while_all_ranks_end_adds_nothing, the_attempts_of_all_ranks_have_one_number,
          the_loss_of_a_host_is_decided_by_the_policy_and_the_states,
          the_loss_of_host_0_ends_the_job, a_host_that_is_lost_is_not_waited_for,
-         all_ranks_cannot_start_again_without_a_host, the_job_is_done_when_all_hosts_are,
-         a_host_is_done_after_the_last_round, a_pending_failure_precedes_the_end,
-         enough_ranks_of_all_hosts_that_succeed_are_a_success,
+         a_loss_does_not_answer_for_later_failures, all_ranks_cannot_start_again_without_a_host,
+         the_job_is_done_when_all_hosts_are, a_host_is_done_after_the_last_round,
+         a_pending_failure_precedes_the_end, enough_ranks_of_all_hosts_that_succeed_are_a_success,
          a_failure_or_signal_ends_the_job_whatever_is_pending, reports_about_members_are_passed_on,
          numbers_that_no_host_has_are_ignored);
