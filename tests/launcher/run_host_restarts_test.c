@@ -111,6 +111,20 @@ static void a_killed_rank_starts_again_and_those_of_other_hosts_continue(void **
     }
 }
 
+// The loss of a rank of another host that has started again is not the cause.
+static void a_rank_that_has_survived_a_loss_fails_for_its_own_reason(void **state) {
+    (void)state;
+    const char *script = "case $RANK$TORCHELASTIC_RESTART_COUNT in "
+                         "00) " ELASTIC " 1 kill 1 && exit 3;; 01) exit 0;; esac; "
+                         "exec " ELASTIC " 1 kill 1";
+    hosts h = START(HOSTS, "--max-restarts=2", "--on-failure=restart", "sh", "-c", script);
+    finish_with(&h, 0);
+    expect_printed(&h, ") was killed by signal 9 (Killed); it starts again, attempt 1 "
+                       "(1 restart left)\n");
+    expect_printed(&h, ") exited with code 3; it starts again, attempt 1 (0 restarts left)\n");
+    forget_all(&h);
+}
+
 // ---- All ranks start again ------------------------------------------------------------------------
 
 static void expect_all_started_again(hosts *h, int attempts) {
@@ -513,6 +527,7 @@ static void each_host_has_the_logs_of_its_attempts(void **state) {
 }
 
 GW_TESTS(run_host_restarts, a_killed_rank_starts_again_and_those_of_other_hosts_continue,
+         a_rank_that_has_survived_a_loss_fails_for_its_own_reason,
          the_ranks_of_all_hosts_start_again_from_their_checkpoint,
          a_rank_that_does_not_end_for_a_restart_is_killed_on_its_host,
          a_host_that_was_done_starts_its_rank_again_with_all,
