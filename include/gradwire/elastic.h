@@ -38,7 +38,7 @@
 // Without `gradwire run --max-restarts` the members are the workers of the job that the program joins: with a fixed
 // world size, losses are survived (`gradwire run --on-failure=keep`), but no worker joins. In an elastic job of the
 // program's own (GW_JOB_CREATE, GW_JOB_JOIN) the worker that has created it waits for .size members, and others join at
-// any time. The launcher restarts ranks of one host.
+// any time. Over several hosts a next attempt joins at rank 0's host: while no member is left on host 0, it cannot join.
 //
 // Errors, of all of them: INVALID for arguments, and for a |job| that could not be opened. A lost member is no error. All
 // other errors of a step, also those of other members, become errors of |root|, and end the loop.

@@ -1,7 +1,8 @@
 // An elastic job whose workers are started again by the launcher. Started with
 // `gradwire run -n 3 --max-restarts M restarts_elastic RANKS WAY N`: the first N attempts of RANKS ("1", "12") end in the middle
 // of the job. The others continue without them, and admit the next attempts. WAY: "kill", "stop", "exit0" and "exit3",
-// "unlink" (kill, and the program is deleted), "crash" (the first attempt is killed, later ones exit with 5 before they join).
+// "unlink" (kill, and the program is deleted), "crash" (the first attempt is killed, later ones exit with 5 before they join),
+// "host" (the launcher is killed, and the others do not wait for a next attempt).
 #include <gradwire.h>
 #include <signal.h>
 #include <stdio.h>
@@ -36,16 +37,17 @@ static void end(const char *program, const char *way) {
     if (!strcmp(way, "exit0")) _exit(0);
     if (!strcmp(way, "exit3")) _exit(3);
     if (!strcmp(way, "stop")) raise(SIGSTOP);
+    if (!strcmp(way, "host")) kill(getppid(), SIGKILL);
     raise(SIGKILL);
 }
 
 // The remaining members take a step before they admit the next attempts.
-static gw_group *continue_without(gw_scope *root, gw_group *group, int lost, int rank) {
+static gw_group *continue_without(gw_scope *root, gw_group *group, int lost, int rank, bool grow) {
     while (gw_ok(root) && take_step(root, group)) continue;
     do group = gw_group_reform(root, group, .min = MEMBERS - lost);
     while (gw_ok(root) && !take_step(root, group));
     if (gw_ok(root)) printf("rank %d continues as one of %d\n", rank, gw_group_size(group));
-    return gw_group_reform(root, group, .min = MEMBERS, .grow = true);
+    return grow ? gw_group_reform(root, group, .min = MEMBERS, .grow = true) : group;
 }
 
 int main(int argc, char **argv) {
@@ -58,8 +60,11 @@ int main(int argc, char **argv) {
     gw_scope *root = gw_scope_open(NULL);
     gw_group *group = enter(root, place);
     for (; gw_ok(root) && deaths_seen < deaths; deaths_seen++) {
-        if (is_victim && take_step(root, group)) end(argv[0], argv[2]);
-        group = continue_without(root, group, (int)strlen(argv[1]), place.rank);
+        // Another one of RANKS may have ended before this step is over.
+        if (is_victim) take_step(root, group);
+        if (is_victim) end(argv[0], argv[2]);
+        group = continue_without(root, group, (int)strlen(argv[1]), place.rank,
+                                 strcmp(argv[2], "host") != 0);
     }
     for (int i = 0; i < 2 && gw_ok(root); i++)
         if (!take_step(root, group)) gw_fail(root, GW_DISCONNECTED, "a member is lost");

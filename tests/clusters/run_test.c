@@ -125,6 +125,26 @@ static void a_host_that_is_cut_off_ends_and_the_others_end(void **state) {
     }
 }
 
+// They can still end the job together.
+static void with_keep_the_others_continue_without_a_host_that_is_cut_off(void **state) {
+    (void)state;
+    hosts *net = hosts_open((hosts_options){ .count = 3 });
+    job j = start(net, 3, "--insecure --on-failure=keep", ready);
+    wait_until_ready(&j);
+    hosts_cut(net, 1, HOSTS_BOTH);
+    for (int i = 0; i < 3; i += 2)
+        read_line(j.of[i].err_fd,
+                  "gradwire: host 1 is lost, and the job continues without it: host1 (rank 1)");
+    kill(j.of[2].pid, SIGTERM);
+    for (int i = 0; i < 3; i++) {
+        j.ended[i] = finish(j.of[i]);
+        testing_note("host %d: %d, \"%.400s\"", i, j.ended[i].code, j.ended[i].err);
+        assert_int_equal(j.ended[i].code, i == 1 ? 125 : 128 + SIGTERM);
+    }
+    assert_non_null(strstr(j.ended[1].err, "this host is cut off from the others: "));
+    forget_all(&j);
+}
+
 // Its launcher waits only for the other hosts.
 static void a_host_that_is_cut_off_when_its_ranks_have_ended_is_lost(void **state) {
     (void)state;
@@ -207,6 +227,7 @@ GW_TESTS(clusters_run, ranks_of_three_hosts_are_one_job, ranks_of_hosts_with_ipv
          ranks_of_hosts_with_a_key_are_one_job, a_failure_on_one_host_is_reported_by_all,
          hosts_that_are_cut_off_report_that_they_did_not_meet,
          a_host_that_is_cut_off_ends_and_the_others_end,
+         with_keep_the_others_continue_without_a_host_that_is_cut_off,
          a_host_that_is_cut_off_when_its_ranks_have_ended_is_lost, without_host_0_all_end,
          a_cut_of_a_second_is_not_noticed, a_signal_to_one_ends_all,
          an_endpoint_that_is_not_on_host_0_is_reported,

@@ -212,6 +212,25 @@ static void what_is_left_of_the_job_decides_how_it_starts_again(void **state) {
     }
 }
 
+static void each_policy_has_an_action_for_the_loss_of_a_host(void **state) {
+    (void)state;
+    static const struct {
+        failure_policy policy;
+        bool continues[2][2];  // [a worker has joined][all are elastic]
+    } rows[] = {
+        { FAILURE_STOP, { { false, false }, { false, false } } },
+        { FAILURE_KEEP, { { true, true }, { true, true } } },
+        { FAILURE_RESTART, { { false, false }, { true, true } } },
+        { FAILURE_RESTART_ALL, { { false, false }, { false, false } } },
+        { FAILURE_AUTO, { { false, false }, { false, true } } },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        for (int joined = 0; joined < 2; joined++)
+            for (int elastic = 0; elastic < 2; elastic++)
+                assert_int_equal(failures_survive_host(rows[i].policy, elastic, joined),
+                                 rows[i].continues[joined][elastic]);
+}
+
 static void a_rank_that_exits_with_0_fails_if_it_has_not_left(void **state) {
     (void)state;
     for (failure_policy p = FAILURE_STOP; p <= FAILURE_AUTO; p++) {
@@ -301,4 +320,5 @@ GW_TESTS(run_budget, each_end_of_a_worker_has_an_action_under_each_policy, the_j
          a_failure_before_any_worker_has_joined_ends_the_job,
          each_policy_has_an_action_for_each_failure,
          what_is_left_of_the_job_decides_how_it_starts_again,
+         each_policy_has_an_action_for_the_loss_of_a_host,
          a_rank_that_exits_with_0_fails_if_it_has_not_left);

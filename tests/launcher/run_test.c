@@ -147,16 +147,18 @@ static void variables_have_defaults_of_options(void **state) {
     forget(r);
 }
 
-static void restarts_are_refused_over_several_hosts(void **state) {
+static void min_success_is_at_most_the_ranks_of_all_hosts(void **state) {
     (void)state;
-    static const char *const options[] = { "--max-restarts=1", "--min-success=1" };
-    for (int i = 0; i < 2; i++) {
+    for (int count = 4; count <= 5; count++) {
+        char option[32];
+        snprintf(option, sizeof option, "--min-success=%d", count);
         result r =
-            RUN("run", "-n", "1", "--nnodes=2", "--node-rank=0", "--rdzv-endpoint=localhost:1",
-                options[i], i ? "--on-failure=keep" : "--on-failure=auto", "true");
+            RUN("run", "-n", "2", "--nnodes=2", "--node-rank=0", "--rdzv-endpoint=localhost:1",
+                "--dry-run", "--on-failure=keep", option, "true");
         testing_note("%s", r.err);
-        assert_int_equal(r.code, 2);
-        assert_non_null(strstr(r.err, " is for one host, not for --nnodes=2\n"));
+        assert_int_equal(r.code, count == 4 ? 0 : 2);
+        assert_int_equal(strstr(r.err, "--min-success=5 is more than the 4 ranks\n") != NULL,
+                         count == 5);
         forget(r);
     }
 }
@@ -681,7 +683,7 @@ GW_TESTS(run, help_and_version_are_printed, a_wrong_command_line_prints_one_line
          options_may_have_underscores, a_host_without_an_address_is_refused,
          ranks_find_their_rank_in_the_environment, a_free_port_is_kept_for_rank_0,
          rank_0_reads_the_input, ranks_inherit_from_the_launcher, lines_carry_their_rank,
-         variables_have_defaults_of_options, restarts_are_refused_over_several_hosts,
+         variables_have_defaults_of_options, min_success_is_at_most_the_ranks_of_all_hosts,
          a_log_is_kept_for_each_rank, a_dry_run_prints_the_commands,
          a_dry_run_prints_the_processors, ranks_are_bound_to_their_share_of_the_processors,
          the_manual_names_every_option, no_prefix_leaves_output_alone,

@@ -17,26 +17,32 @@
 #include <unistd.h>
 
 #include "system/clock.h"
+#include "hosts/coordinator.h"
 #include "hosts/link_meet.h"
+#include "hosts/link_wire.h"
+#include "options/failures.h"
 
-enum { LAUNCHER_FD = 3, NOTIFY_MS = 5000, LEFT_MS = 3000, REVIVAL_MS = 3000, PENDING_MAX = 8 };
+enum { LAUNCHER_FD = 3, NOTIFY_MS = 5000, LEFT_MS = 3000, REVIVAL_MS = 3000, PENDING_MAX = 64 };
 
 // The state of this process that its registered functions use.
 static struct {
     const run_options *run;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool is_decided;                    // host 0: how the job ends
     bool is_over;                       // this host has received the outcome
     bool is_ready;                      // its launcher has been notified that all hosts have met
     link_message pending[PENDING_MAX];  // sent to the launcher then
     int pending_count;
-    int done_count;  // host 0: hosts whose ranks have ended without a failure
-    int done_code;   // the first that is not 0
+
+    // host 0
+    pthread_mutex_t order;  // in which decisions are made and sent
+    coordinator *coordinator;
 
     _Atomic(gw_scope *)
         meets;  // for the thread that watches the launcher; NULL: the hosts have not met
-} here = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+} here = { .lock = PTHREAD_MUTEX_INITIALIZER,
+           .order = PTHREAD_MUTEX_INITIALIZER,
+           .changed = PTHREAD_COND_INITIALIZER };
 
 static void send_to_launcher(const link_message *m) {
     // If the launcher has ended, this process ends, too.
@@ -45,8 +51,8 @@ static void send_to_launcher(const link_message *m) {
 }
 
 static void notify_launcher(link_kind kind, int node, int number, const char *text) {
-    link_message m = { .kind = kind, .node = node, .number = number };
-    snprintf(m.text, sizeof m.text, "%s", text);
+    link_message m = message_of(kind, number, text);
+    m.node = node;
     send_to_launcher(&m);
 }
 
@@ -59,48 +65,60 @@ static void notify_ready(const link_plan *plan) {
     pthread_mutex_unlock(&here.lock);
 }
 
-static void notify_outcome(link_kind kind, int node, int number, const char *text) {
-    pthread_mutex_lock(&here.lock);
-    bool is_ready = here.is_ready;
-    if (!is_ready && here.pending_count < PENDING_MAX) {
-        link_message *m = &here.pending[here.pending_count++];
-        *m = (link_message){ .kind = kind, .node = node, .number = number };
-        snprintf(m->text, sizeof m->text, "%s", text);
-    }
-    pthread_mutex_unlock(&here.lock);
-    if (is_ready) notify_launcher(kind, node, number, text);
+// Until it is ready, this host has no ranks that could be dead or wait for an absent one. Those that join later wait for it
+// in vain, and one such message is enough for them.
+static bool matters_later(link_kind kind) {
+    if (kind == LINK_DEAD) return false;
+    for (int i = 0; kind == LINK_ABSENT && i < here.pending_count; i++)
+        if (here.pending[i].kind == kind) return false;
+    return here.pending_count < PENDING_MAX;
 }
 
-// ---- How the job ends ---------------------------------------------------------------------------
-
-static bool ends_job(link_kind kind) {
-    return kind != LINK_DEAD && kind != LINK_ABSENT;
-}
-
-static void take_outcome(link_kind kind, int node, int number, const char *text) {
+static void take_decision(const link_message *m) {
     pthread_mutex_lock(&here.lock);
-    here.is_over |= ends_job(kind);
+    here.is_over |= coordinator_ends_job(m->kind);
     pthread_cond_broadcast(&here.changed);
+    if (here.is_ready)
+        send_to_launcher(m);
+    else if (matters_later(m->kind))
+        here.pending[here.pending_count++] = *m;
     pthread_mutex_unlock(&here.lock);
-    notify_outcome(kind, node, number, text);
 }
 
-GW_FUNCTION(launcher_outcome, GW_INLINE, "int, int, int, string") {
-    take_outcome((link_kind)gw_arg_int(s, a, 0), (int)gw_arg_int(s, a, 1), (int)gw_arg_int(s, a, 2),
-                 gw_arg_string(s, a, 3));
+// ---- Decisions of host 0 ------------------------------------------------------------------------
+
+GW_FUNCTION(launcher_outcome, GW_INLINE, "map") {
+    link_message m;
+    link_wire_decode(s, gw_arg_map(s, a, 0), &m);
+    if (gw_ok(s)) take_decision(&m);
     return gw_none();
 }
 
-// A host that cannot be notified is lost, and detects that by itself.
-static void notify_all(gw_scope *s, const link_message *m) {
-    gw_future *notified[NODE_COUNT_MAX] = { 0 };
-    for (int node = 1; node < here.run->node_count; node++)
-        notified[node] =
-            gw_rpc_async_with(s, gw_to(node), "launcher_outcome",
-                              GW_ARGS((int)m->kind, m->node, m->number, (const char *)m->text),
-                              GW_OPTIONS(gw_call_options, .timeout_ms = NOTIFY_MS));
-    take_outcome(m->kind, m->node, m->number, m->text);
+// A session delivers messages in order, and an inline function runs when its message arrives: so all hosts take decisions in the
+// order in which host 0 has made them. A host that cannot be notified is lost, and detects that by itself.
+static void send_decision(gw_scope *s, const link_message *m) {
+    gw_map *encoded = link_wire_encode(s, m);
     for (int node = 1; node < here.run->node_count; node++) {
+        gw_scope *one = gw_scope_open(s);
+        gw_rpc_notify(one, gw_to(node), "launcher_outcome", encoded);
+        gw_error ignored = gw_scope_close(one);
+        (void)ignored;
+    }
+    take_decision(m);
+}
+
+static void send_outcome(gw_scope *s, const link_message *m, gw_future *notified[NODE_COUNT_MAX]) {
+    gw_map *encoded = link_wire_encode(s, m);
+    for (int node = 1; node < here.run->node_count; node++)
+        notified[node] = gw_rpc_async_with(s, gw_to(node), "launcher_outcome", GW_ARGS(encoded),
+                                           GW_OPTIONS(gw_call_options, .timeout_ms = NOTIFY_MS));
+    take_decision(m);
+}
+
+// The outcome must arrive before the link of this host leaves.
+static void await_outcome(gw_scope *s, gw_future *notified[NODE_COUNT_MAX]) {
+    for (int node = 1; node < here.run->node_count; node++) {
+        if (!notified[node]) continue;
         gw_scope *one = gw_scope_open(s);
         gw_wait(one, notified[node]);
         gw_error ignored = gw_scope_close(one);
@@ -108,35 +126,30 @@ static void notify_all(gw_scope *s, const link_message *m) {
     }
 }
 
-// Host 0 decides, so that all hosts report the same outcome: the first failure that it receives, or that all hosts are
-// done. A later signal counts as well: a user who sends a second signal does not want to wait.
-static bool decide(link_message *m) {
-    if (!ends_job(m->kind)) return true;
-    pthread_mutex_lock(&here.lock);
-    bool decides = m->kind == LINK_SIGNAL || !here.is_decided;
-    if (m->kind == LINK_DONE && decides) {
-        if (!here.done_code) here.done_code = m->number;
-        m->number = here.done_code;
-        decides = ++here.done_count == here.run->node_count;
+static void coordinate(gw_scope *s, const link_message *report) {
+    gw_future *notified[NODE_COUNT_MAX] = { 0 };
+    pthread_mutex_lock(&here.order);
+    coordinator_take(here.coordinator, report, clock_now_ms());
+    for (link_message d; coordinator_next(here.coordinator, &d);) {
+        if (coordinator_ends_job(d.kind))
+            send_outcome(s, &d, notified);
+        else
+            send_decision(s, &d);
     }
-    here.is_decided |= decides;
-    pthread_mutex_unlock(&here.lock);
-    return decides;
+    pthread_mutex_unlock(&here.order);
+    await_outcome(s, notified);
 }
 
-GW_FUNCTION(launcher_report, GW_POOL, "int, int, int, string") {
-    link_message m = { .kind = (link_kind)gw_arg_int(s, a, 0),
-                       .node = (int)gw_arg_int(s, a, 1),
-                       .number = (int)gw_arg_int(s, a, 2) };
-    snprintf(m.text, sizeof m.text, "%s", gw_arg_string(s, a, 3));
-    if (gw_ok(s) && decide(&m)) notify_all(s, &m);
+GW_FUNCTION(launcher_report, GW_POOL, "map") {
+    link_message m;
+    link_wire_decode(s, gw_arg_map(s, a, 0), &m);
+    if (gw_ok(s)) coordinate(s, &m);
     return gw_none();
 }
 
 static void report(gw_scope *root, const link_message *m) {
     gw_scope *s = gw_scope_open(root);
-    gw_rpc_sync_with(s, gw_to(0), "launcher_report",
-                     GW_ARGS((int)m->kind, here.run->node_rank, m->number, (const char *)m->text),
+    gw_rpc_sync_with(s, gw_to(0), "launcher_report", GW_ARGS(link_wire_encode(s, m)),
                      GW_OPTIONS(gw_call_options, .timeout_ms = 2 * NOTIFY_MS));
     gw_error error = gw_scope_close(s);
     if (error.status) notify_launcher(LINK_LOST, 0, 0, error.text);
@@ -158,6 +171,21 @@ static bool is_over_soon(void) {
     return is_over;
 }
 
+// If the job may continue without that host, host 0 decides; otherwise each host ends by itself.
+static void lose_other_host(gw_scope *s, int node, const char *why) {
+    link_message m = message_of(LINK_LOST, 0, why);
+    m.node = node;
+    bool may_continue = node > 0 && failures_survive_host(here.run->on_failure, true, true);
+    if (!may_continue) {
+        send_to_launcher(&m);
+    } else if (here.coordinator) {
+        gw_scope *one = gw_scope_open(s);
+        coordinate(one, &m);
+        gw_error ignored = gw_scope_close(one);
+        (void)ignored;
+    }
+}
+
 static void *watch_members(void *arg) {
     const link_watch *of = arg;
     gw_scope *s = of->scope;
@@ -165,7 +193,7 @@ static void *watch_members(void *arg) {
         gw_member_event e = gw_watch_next(s, of->watch);
         if (!gw_ok(s)) break;
         if (e.kind == GW_MEMBER_DIED || (e.kind == GW_MEMBER_LEFT && !is_over_soon()))
-            notify_launcher(LINK_LOST, e.worker.rank, 0, e.why.text);
+            lose_other_host(s, e.worker.rank, e.why.text);
     }
     const gw_error *why = gw_scope_error(s);
     if (why->status != GW_WRONG_STATE)
@@ -183,7 +211,8 @@ static void pause_heartbeat(void) {
 static void lose_host(void) {
     gw_scope *s = atomic_load(&here.meets);
     if (!s) _exit(0);
-    link_message m = { .kind = LINK_LOST, .node = here.run->node_rank };
+    link_message m = message_of(LINK_LOST, 0, "");
+    m.node = here.run->node_rank;
     snprintf(m.text, sizeof m.text, "gradwire run on that host has not run for %d s",
              SILENT_MS / 1000);
     report(s, &m);
@@ -248,6 +277,7 @@ static void serve(gw_scope *root, link_watch *of) {
         ssize_t n = recv(LAUNCHER_FD, &m, sizeof m, 0);
         if (n < 0 && errno == EINTR) continue;
         if (n != sizeof m) break;
+        m.node = here.run->node_rank;
         report(root, &m);
     }
     gw_rpc_leave(root);
@@ -257,6 +287,7 @@ static void serve(gw_scope *root, link_watch *of) {
 _Noreturn void link_main(int fd, const link_options *o) {
     detach(fd, o->launcher);
     here.run = o->run;
+    if (o->run->node_rank == 0 && !(here.coordinator = coordinator_open(o->run))) _exit(1);
     pthread_t heartbeat_thread;
     if (pthread_create(&heartbeat_thread, NULL, watch_launcher, (void *)(uintptr_t)o)) _exit(1);
     let_launcher_interrupt();
@@ -267,9 +298,9 @@ _Noreturn void link_main(int fd, const link_options *o) {
     if (gw_ok(root)) {
         notify_ready(&plan);
         serve(root, &watch);
-    } else {
-        notify_launcher(LINK_CANNOT, here.run->node_rank, 0, gw_scope_error(root)->text);
+        _exit(0);  // root stays open: the other thread may be using the scope here.meets inside it
     }
+    notify_launcher(LINK_CANNOT, here.run->node_rank, 0, gw_scope_error(root)->text);
     gw_error ignored = gw_scope_close(root);
     (void)ignored;
     _exit(0);

@@ -10,27 +10,8 @@
 #include <sys/types.h>
 
 #include "hosts/heartbeat.h"
+#include "hosts/message.h"
 #include "options/run_options.h"
-
-enum { LINK_TEXT_SIZE = 768, LINK_JOB_ID_SIZE = 48 };
-
-typedef enum link_kind {
-    LINK_READY,  // to the launcher: all hosts have met; |number| is the port of rank 0, |text| the job's id
-    LINK_CANNOT,  // to the launcher: the hosts do not meet; |text| is the reason
-    LINK_FAILED,  // the part of a host has failed, with exit code |number|; |text| is the reason
-    LINK_SIGNAL,  // a user's signal |number| ends the job
-    LINK_DONE,  // all ranks of a host have ended, the exit code is |number|; to the launcher: of all hosts
-    LINK_DEAD,  // a member of any host was declared dead: its incarnation, and why
-    LINK_ABSENT,  // a rank of a host has ended without having joined: |text| is the line for joining workers
-    LINK_LOST,  // to the launcher: |node| is lost; if it is this host, this host is cut off
-} link_kind;
-
-typedef struct link_message {
-    link_kind kind;
-    int node;  // the host that the message is about
-    int number;
-    char text[LINK_TEXT_SIZE];
-} link_message;
 
 typedef struct link_options {
     const run_options *run;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -11,7 +12,7 @@
 
 #include "system/clock.h"
 
-enum { CLOSE_MS = 8000, INTERRUPT_MS = 4000, LOOK_AGAIN_MS = 5 };
+enum { CLOSE_MS = 12000, INTERRUPT_MS = 4000, LOOK_AGAIN_MS = 5 };
 
 bool nodes_open(nodes *n, const run_options *run, int port, const char *job_id) {
     int ends[2];
@@ -40,7 +41,7 @@ bool nodes_open(nodes *n, const run_options *run, int port, const char *job_id) 
     return true;
 }
 
-// The link leaves its job first, for which it has CLOSE_MS. While it still waits for other hosts to join, SIGTERM
+// The link sends its last report and leaves its job first, for which it has CLOSE_MS. While it still waits for other hosts to join, SIGTERM
 // interrupts it, and it sets the key that ends their joining (JOIN-8).
 static void wait_for_link(nodes *n) {
     const struct timespec pause = { .tv_nsec = LOOK_AGAIN_MS * 1000000 };
@@ -63,6 +64,9 @@ void nodes_close(nodes *n) {
     wait_for_link(n);
     heartbeats_close(n->heartbeats);
     n->heartbeats = NULL;
+    free(n->backlog);
+    n->backlog = NULL;
+    n->backlog_count = n->backlog_capacity = 0;
 }
 
 void nodes_send_heartbeat(nodes *n) {
@@ -75,15 +79,37 @@ int64_t nodes_deadline_ms(const nodes *n) {
     return nodes_are_open(n) && !n->has_ended ? n->next_heartbeat_ms : INT64_MAX;
 }
 
-void nodes_send(nodes *n, link_kind kind, int number, const char *text) {
-    bool counts_once = kind == LINK_FAILED || kind == LINK_DONE;
-    if (!nodes_are_open(n) || (counts_once && n->has_reported_end)) return;
+// Returns false if the socket has no space. A message that cannot be sent because the link has ended has no effect any more.
+static bool try_to_send(const nodes *n, const link_message *m) {
+    return send(n->fd, m, sizeof *m, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 ||
+           (errno != EAGAIN && errno != EINTR);
+}
+
+void nodes_flush(nodes *n) {
+    int sent = 0;
+    while (sent < n->backlog_count && try_to_send(n, &n->backlog[sent])) sent++;
+    n->backlog_count -= sent;
+    if (sent) memmove(n->backlog, n->backlog + sent, (size_t)n->backlog_count * sizeof *n->backlog);
+}
+
+// Without memory the message is lost, as with a link that has ended.
+static void keep(nodes *n, const link_message *m) {
+    if (n->backlog_count == n->backlog_capacity) {
+        int more = n->backlog_capacity ? 2 * n->backlog_capacity : 16;
+        link_message *larger = realloc(n->backlog, (size_t)more * sizeof *larger);
+        if (!larger) return;
+        n->backlog = larger;
+        n->backlog_capacity = more;
+    }
+    n->backlog[n->backlog_count++] = *m;
+}
+
+void nodes_send(nodes *n, const link_message *m) {
+    bool counts_once = m->kind == LINK_FAILED || m->kind == LINK_DONE;
+    if (!nodes_are_open(n) || n->has_ended || (counts_once && n->has_reported_end)) return;
     n->has_reported_end |= counts_once;
-    link_message m = { .kind = kind, .number = number };
-    snprintf(m.text, sizeof m.text, "%s", text);
-    // A message that cannot be sent because the link has ended has no effect any more.
-    ssize_t sent = send(n->fd, &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT);
-    (void)sent;
+    nodes_flush(n);
+    if (n->backlog_count || !try_to_send(n, m)) keep(n, m);
 }
 
 static void link_is_lost(nodes *n, link_message *out, const char *why) {

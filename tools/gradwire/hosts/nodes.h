@@ -4,6 +4,7 @@
 #ifndef GRADWIRE_NODES_H
 #define GRADWIRE_NODES_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -19,10 +20,16 @@ typedef struct nodes {
     int64_t next_heartbeat_ms;
     char job_id[LINK_JOB_ID_SIZE];  // of all hosts
 
-    bool has_met;            // all hosts have joined
-    bool has_ended;          // the link has ended, or is treated as ended
-    bool is_decided;         // how the job ends
-    bool has_reported_end;   // that this host's part has failed, or has ended well
+    // Messages for which the socket had no space, in order.
+    link_message *backlog;
+    int backlog_count, backlog_capacity;
+
+    bool has_met;     // all hosts have joined
+    bool has_ended;   // the link has ended, or is treated as ended
+    bool is_decided;  // how the job ends
+    bool
+        has_reported_end;  // that this host's part has failed, or has ended well, since all started
+    int64_t done_ms;       // when it has ended well, and waits for the other hosts
     bool has_reported_wait;  // that the others are waited for
     int failed_code;  // the exit code of this host's failure, until all hosts agree; 0: no failure
     char failed_why[LINK_TEXT_SIZE];
@@ -34,9 +41,10 @@ static inline bool nodes_are_open(const nodes *n) {
     return n->fd >= 0;
 }
 
-// Readable when a message can be taken; -1: there will be none.
-static inline int nodes_poll_fd(const nodes *n) {
-    return n->has_ended ? -1 : n->fd;
+// Ready when a message can be taken, or one of the backlog sent; fd -1: there will be none.
+static inline struct pollfd nodes_poll(const nodes *n) {
+    return (struct pollfd){ .fd = n->has_ended ? -1 : n->fd,
+                            .events = n->backlog_count ? POLLIN | POLLOUT : POLLIN };
 }
 
 // Increments the launcher's heartbeat; to be called at least every HEARTBEAT_MS while this process runs, at
@@ -44,8 +52,10 @@ static inline int nodes_poll_fd(const nodes *n) {
 void nodes_send_heartbeat(nodes *n);
 int64_t nodes_deadline_ms(const nodes *n);
 
-// Sends a report of this host to the link. Of LINK_FAILED and LINK_DONE only the first is sent.
-void nodes_send(nodes *n, link_kind kind, int number, const char *text);
+// Sends a report of this host to the link, now or with nodes_flush. Of LINK_FAILED and LINK_DONE only the first is sent, until
+// ranks start again.
+void nodes_send(nodes *n, const link_message *m);
+void nodes_flush(nodes *n);
 
 // Takes a message of the link; false: none has been received. A link that has ended or does not run counts as a message
 // that this host is lost.

@@ -32,9 +32,11 @@ typedef struct rank {
     bool is_running;
     int status;  // how it ended, from waitpid
     int64_t started_ms, ended_ms;
-    bool has_ended_early;     // with code 0, as a member that had not left
-    bool is_described;        // in error.json, by the launcher: its worker has not done so
-    bool is_judged;           // the effect of its end on the job is decided
+    bool has_ended_early;  // with code 0, as a member that had not left
+    bool is_described;     // in error.json, by the launcher: its worker has not done so
+    bool is_judged;        // the effect of its end on the job is decided
+    bool awaits_decision;  // of host 0, about its failure, since |judged_ms|
+    int64_t judged_ms;
     bool has_begun;           // to join, or a process that it started has
     bool has_joined;          // the same
     bool has_state;           // of an elastic job: next attempts can join through it
@@ -68,6 +70,7 @@ typedef struct job_member {
     uint64_t incarnation;
     proc process;
     rank *rank;  // the rank that this process is, or that has started it; NULL: none of this host
+    bool is_former;   // the slot of its process has a later attempt; |rank| is NULL
     bool is_joining;  // waits for other workers
     bool has_joined, has_left;
 } job_member;
@@ -101,7 +104,7 @@ typedef struct job {
     // state
     policy policy;
     budget budget;
-    int round;               // the attempt of all ranks when they have started together last
+    int round;               // the last attempt that all ranks have started, or start, together
     bool is_finished;        // an elastic job: a worker has reported that its work is done
     int64_t round_start_ms;  // when all ranks start again, once they have ended
     int running_count;

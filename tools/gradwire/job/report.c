@@ -64,7 +64,9 @@ void report_node(job *j, const link_message *m) {
     char name[64];
     name_of(j, m->node, name);
     switch (m->kind) {
-    case LINK_FAILED: sink_print(j->messages, "%s", m->text); break;
+    case LINK_FAILED:
+        sink_print(j->messages, "%s%s", m->text, m->refusal ? report_why_none(j, m->refusal) : "");
+        break;
     case LINK_SIGNAL:
         sink_print(j->messages, "%s on %s: stopping %d rank%s", signals_name(m->number), name,
                    j->running_count, j->running_count == 1 ? "" : "s");
@@ -78,10 +80,10 @@ void report_node(job *j, const link_message *m) {
     case LINK_CANNOT:
         sink_print(j->messages, "the hosts of the job did not meet: %s", m->text);
         break;
-    case LINK_READY:
-    case LINK_DEAD:
-    case LINK_ABSENT:
-    case LINK_DONE: break;
+    case LINK_GONE:
+        sink_print(j->messages, "%s is lost, and the job continues without it: %s", name, m->text);
+        break;
+    default: break;  // the others are no events that users see
     }
 }
 
@@ -149,7 +151,7 @@ static const char *plural(int count) {
     return count == 1 ? "" : "s";
 }
 
-void report_restart(job *j, const rank *r, const char *why, const restart_plan *plan) {
+void report_restart(job *j, const char *why, const restart_plan *plan) {
     char delay[48] = "";
     if (plan->delay_ms > 0)
         snprintf(delay, sizeof delay, " in %g s", (double)plan->delay_ms / 1000);
@@ -157,7 +159,7 @@ void report_restart(job *j, const rank *r, const char *why, const restart_plan *
                plan->all ? "all ranks start" : "it starts", delay, plan->attempt, plan->left,
                plural(plan->left));
     log_folder_event(&j->logs, plan->all ? "restart-all" : "restart", "s:i, s:i, s:i, s:s", "slot",
-                     number_of(j, r), "attempt", plan->attempt, "left", plan->left, "why", why);
+                     plan->rank, "attempt", plan->attempt, "left", plan->left, "why", why);
 }
 
 void report_failed(job *j, const rank *r, const char *why) {
@@ -172,6 +174,7 @@ const char *report_why_none(job *j, budget_decision decision) {
         [BUDGET_NEVER_JOINED] = "; it does not start again, since no worker had joined",
         [BUDGET_CRASH_LOOP] =
             "; it does not start again, since it has failed 3 times within 10 s of its start",
+        [BUDGET_NO_HOST] = "; not all ranks can start again, since a host is lost",
     };
     log_folder_event(&j->logs, "no restart", "s:s", "why", reasons[decision] + 2);
     return reasons[decision];
@@ -183,7 +186,6 @@ void report_no_log(job *j, const rank *r, int error) {
 }
 
 void report_not_started(job *j) {
-    sink_print(j->messages, "ranks do not start again: %s", j->refusal);
     log_folder_event(&j->logs, "not started", "s:s", "why", j->refusal);
 }
 

@@ -19,19 +19,20 @@ void report_unkillable(job *j);
 void report_lost_output(job *j, const sink *s);
 // A failed rank, or all ranks, start again.
 typedef struct restart_plan {
+    int rank;  // that has failed
     bool all;
     int attempt;  // the next one
     int left;     // restarts after this one
     int64_t delay_ms;
 } restart_plan;
 
-// |why|: how |r| has failed.
-void report_restart(job *j, const rank *r, const char *why, const restart_plan *plan);
+// |why|: how the rank has failed.
+void report_restart(job *j, const char *why, const restart_plan *plan);
 void report_failed(job *j, const rank *r, const char *why);  // an event that is not printed
 const char *report_why_none(job *j,
                             budget_decision decision);  // why a failed rank does not start again
 void report_no_log(job *j, const rank *r, int error);   // of an attempt that runs without
-void report_not_started(job *j);                        // ranks that could not start again
+void report_not_started(job *j);  // ranks that could not start again: an event that is not printed
 
 void report_end(job *j);  // the cause once more, when it is far above
 

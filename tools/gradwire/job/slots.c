@@ -7,11 +7,17 @@
 #include <unistd.h>
 
 #include "agent/error_file.h"
+#include "options/command.h"
 
+// Over several hosts they are kept: all others may be members of other hosts.
 static void forget_members(job *j, const rank *r) {
     int kept = 0;
-    for (int i = 0; i < j->member_count; i++)
-        if (j->members[i].rank != r) j->members[kept++] = j->members[i];
+    for (int i = 0; i < j->member_count; i++) {
+        job_member *m = &j->members[i];
+        if (m->rank == r && !nodes_are_open(&j->nodes)) continue;
+        if (m->rank == r) *m = (job_member){ .incarnation = m->incarnation, .is_former = true };
+        j->members[kept++] = *m;
+    }
     j->member_count = kept;
 }
 
@@ -54,6 +60,31 @@ bool slot_leaves_members(const job *j, const rank *r) {
         any = true;
     }
     return any;
+}
+
+// A rank that has exited with 0 too early fails the job as well.
+int slot_exit_code(const rank *r) {
+    if (r->has_ended_early) return EXIT_LEFT_BEHIND;
+    return WIFSIGNALED(r->status) ? EXIT_SIGNAL + WTERMSIG(r->status) : WEXITSTATUS(r->status);
+}
+
+uint64_t slot_incarnation(const job *j, const rank *r) {
+    for (int i = 0; i < j->member_count; i++)
+        if (j->members[i].rank == r) return j->members[i].incarnation;
+    return 0;
+}
+
+int slots_count_successes(const job *j) {
+    int count = 0;
+    for (int i = 0; i < j->options.rank_count; i++)
+        count += j->ranks[i].pid && !j->ranks[i].is_running && !j->ranks[i].status;
+    return count;
+}
+
+bool slots_have_state(const job *j) {
+    for (int i = 0; i < j->options.rank_count; i++)
+        if (j->ranks[i].is_running && j->ranks[i].has_state) return true;
+    return false;
 }
 
 void slots_clear_absence(job *j) {

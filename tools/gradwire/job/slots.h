@@ -15,6 +15,18 @@ bool slot_is_due(const rank *r, int64_t now_ms);
 // lost. Workers that it has started itself may end with it.
 bool slot_leaves_members(const job *j, const rank *r);
 
+// The exit code of the job if the failure of |r| ends it.
+int slot_exit_code(const rank *r);
+
+// A member that |r| has been; 0: none.
+uint64_t slot_incarnation(const job *j, const rank *r);
+
+// How many ranks of this host have exited with 0.
+int slots_count_successes(const job *j);
+
+// Whether a rank runs that has the state of an elastic job, so that others can join through it.
+bool slots_have_state(const job *j);
+
 // No attempt has ended in any slot: for all ranks that start again together.
 void slots_clear_absence(job *j);
 

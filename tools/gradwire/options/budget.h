@@ -15,6 +15,7 @@ typedef enum budget_decision {
     BUDGET_SPENT,         // no restart is left
     BUDGET_NEVER_JOINED,  // the program fails before it has done anything
     BUDGET_CRASH_LOOP,    // it fails again and again at its beginning
+    BUDGET_NO_HOST,       // all ranks would start again, and a host is lost
 } budget_decision;
 
 // Zero: no attempt in it has failed.

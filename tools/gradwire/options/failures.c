@@ -23,3 +23,17 @@ failure_action failures_act(failure_policy p, failure_survivors left, budget_dec
     }
     return ACTION_END_JOB;
 }
+
+// Workers that wait for all others to join would wait for the ranks of the lost host. Ranks that start again all together
+// need all hosts.
+bool failures_survive_host(failure_policy p, bool are_elastic, bool has_joined) {
+    switch (p) {
+    case FAILURE_KEEP: return true;
+    case FAILURE_RESTART: return has_joined;
+    case FAILURE_AUTO: return has_joined && are_elastic;
+    case FAILURE_RESTART_ALL:
+    case FAILURE_STOP:
+    case FAILURE_UNSET: break;
+    }
+    return false;
+}

@@ -30,4 +30,8 @@ typedef struct failure_survivors {
 // |v| counts for policies with restarts.
 failure_action failures_act(failure_policy p, failure_survivors left, budget_decision v);
 
+// Whether the job continues on the other hosts when one of several is lost. |are_elastic|: all ranks that run there are
+// workers of an elastic job. |has_joined|: a worker of the job has joined.
+bool failures_survive_host(failure_policy p, bool are_elastic, bool has_joined);
+
 #endif

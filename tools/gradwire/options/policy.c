@@ -58,8 +58,10 @@ static const rule rules[] = {
       "all start again in any case" },
     { AWAITING_ROUND_END, LEFTOVERS_FOUND, AWAITING_ROUND_END, DO_NOTHING,
       "they have been asked, too" },
-    { AWAITING_ROUND_END, ROUND_ENDED, AWAITING_RANKS, DO_NOTHING,
-      "nothing is left that could disturb the next attempts" },
+    { AWAITING_ROUND_END, ROUND_ENDED, AWAITING_HOSTS, DO_NOTHING,
+      "what is left on another host could disturb the next attempts" },
+    { AWAITING_ROUND_END, OTHER_HOST_FAILED, AWAITING_STOP, DO_NOTHING,
+      "all ranks of this host have been asked to end already" },
     { AWAITING_ROUND_END, USER_SIGNAL, AWAITING_STOP, SEND_ASKED,
       "the user ends the job, not this round alone" },
     { AWAITING_ROUND_END, TIME_IS_UP, AWAITING_ROUND_DEATH, SEND_KILL,
@@ -67,12 +69,34 @@ static const rule rules[] = {
     { AWAITING_ROUND_DEATH, RANK_FAILED, AWAITING_ROUND_DEATH, DO_NOTHING, "it was killed" },
     { AWAITING_ROUND_DEATH, LEFTOVERS_FOUND, AWAITING_ROUND_DEATH, SEND_KILL,
       "they may have been started since" },
-    { AWAITING_ROUND_DEATH, ROUND_ENDED, AWAITING_RANKS, DO_NOTHING,
-      "nothing is left that could disturb the next attempts" },
+    { AWAITING_ROUND_DEATH, ROUND_ENDED, AWAITING_HOSTS, DO_NOTHING,
+      "what is left on another host could disturb the next attempts" },
+    { AWAITING_ROUND_DEATH, OTHER_HOST_FAILED, AWAITING_DEATH, DO_NOTHING,
+      "all ranks of this host have been killed already" },
     { AWAITING_ROUND_DEATH, USER_SIGNAL, AWAITING_DEATH, SEND_KILL,
       "the user ends the job, and all have been killed before" },
     { AWAITING_ROUND_DEATH, TIME_IS_UP, AWAITING_NOTHING, DO_NOTHING,
       "what cannot be killed may hold what the next attempts need" },
+    { AWAITING_HOSTS, ROUND_STARTS, AWAITING_RANKS, DO_NOTHING,
+      "nothing is left that could disturb the next attempts" },
+    { AWAITING_HOSTS, OTHER_HOST_FAILED, AWAITING_STOP, SEND_ASKED,
+      "a job fails on all of its hosts" },
+    { AWAITING_HOSTS, USER_SIGNAL, AWAITING_STOP, SEND_ASKED,
+      "the user ends the job, not this round alone" },
+    { AWAITING_RANKS, LEFTOVERS_GONE, AWAITING_RANKS, DO_NOTHING,
+      "the ranks of another host still run" },
+    { AWAITING_LEFTOVERS, LEFTOVERS_GONE, AWAITING_RANKS, DO_NOTHING,
+      "the ranks of another host still run" },
+    { AWAITING_STOP, LEFTOVERS_GONE, AWAITING_RANKS, DO_NOTHING,
+      "only processes that ranks left behind were asked to end" },
+    { AWAITING_DEATH, LEFTOVERS_GONE, AWAITING_RANKS, DO_NOTHING,
+      "only processes that ranks left behind were killed" },
+    { AWAITING_LEFTOVERS, ROUND_FAILED, AWAITING_ROUND_END, SEND_ASKED,
+      "processes that ranks left behind end before the next attempts start" },
+    { AWAITING_STOP, ROUND_FAILED, AWAITING_ROUND_END, DO_NOTHING,
+      "processes that ranks left behind have been asked to end already" },
+    { AWAITING_DEATH, ROUND_FAILED, AWAITING_ROUND_DEATH, DO_NOTHING,
+      "processes that ranks left behind have been killed already" },
     { AWAITING_DEATH, RANK_FAILED, AWAITING_DEATH, DO_NOTHING, "it was killed" },
     { AWAITING_DEATH, OTHER_HOST_FAILED, AWAITING_DEATH, DO_NOTHING,
       "all ranks of this host have been killed already" },
@@ -84,7 +108,8 @@ static const rule rules[] = {
 };
 
 bool policy_ends_round(const policy *p) {
-    return p->stage == AWAITING_ROUND_END || p->stage == AWAITING_ROUND_DEATH;
+    return p->stage == AWAITING_ROUND_END || p->stage == AWAITING_ROUND_DEATH ||
+           p->stage == AWAITING_HOSTS;
 }
 
 void policy_init(policy *p, int64_t grace_ms) {
@@ -108,6 +133,7 @@ static int64_t patience_ms(const policy *p, policy_stage stage) {
         if (p->grace_ms < DEATH_MS_MIN) return DEATH_MS_MIN;
         return p->grace_ms < DEATH_MS_MAX ? p->grace_ms : DEATH_MS_MAX;
     case AWAITING_RANKS:
+    case AWAITING_HOSTS:
     case AWAITING_NOTHING: break;
     }
     return INT64_MAX;

@@ -17,16 +17,19 @@ typedef enum policy_stage {
     AWAITING_NOTHING,    // what is left cannot be killed
     AWAITING_ROUND_END,  // all processes to obey a signal that asks them to end; then all ranks start again
     AWAITING_ROUND_DEATH,  // the kernel to end them after SIGKILL; then all ranks start again
+    AWAITING_HOSTS,        // the ranks of all other hosts to end; then all ranks start again
 } policy_stage;
 
 typedef enum policy_event {
     START_FAILED,       // not all ranks could be started
     RANK_FAILED,        // and the others are to be stopped then
     ROUND_FAILED,       // a rank has failed, and all are to start again
-    ROUND_ENDED,        // no process of the ranks is left
+    ROUND_ENDED,        // no process of the ranks is left on this host
+    ROUND_STARTS,       // nor on another one
     OTHER_HOST_FAILED,  // the part of another host has failed, or that host is lost
     USER_SIGNAL,        // a signal of the user or the system ends the job
     LEFTOVERS_FOUND,    // no rank is left, but processes that ranks have started
+    LEFTOVERS_GONE,     // nor those, and all ranks may start again, because of another host
     TIME_IS_UP,
 } policy_event;
 

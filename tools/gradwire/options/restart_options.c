@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/limits.h"
 #include "options/parse.h"
 #include "options/streams.h"
 
@@ -11,6 +12,10 @@ static const char *const policies[] = { [FAILURE_STOP] = "stop",
                                         [FAILURE_RESTART_ALL] = "restart-all",
                                         [FAILURE_AUTO] = "auto" };
 enum { POLICY_COUNT = sizeof policies / sizeof policies[0] };
+
+const char *restart_options_policy(failure_policy p) {
+    return policies[p];
+}
 
 // "restart_all" is taken for "restart-all", as in names of options.
 static bool is_policy(const char *text, const char *policy) {
@@ -32,7 +37,7 @@ bool restart_options_take(run_option option, const char *name, const char *text,
     switch ((int)option) {
     case OPTION_ON_FAILURE: return parse_policy(name, text, out);
     case OPTION_MAX_RESTARTS: return parse_int(name, text, 0, RESTARTS_MAX, &out->max_restarts);
-    case OPTION_MIN_SUCCESS: return parse_int(name, text, 1, RANK_COUNT_MAX, &out->min_success);
+    case OPTION_MIN_SUCCESS: return parse_int(name, text, 1, LIMIT_WORKERS, &out->min_success);
     case OPTION_RESTART_WINDOW: return parse_seconds(name, text, &out->restart_window_ms);
     case OPTION_BACKOFF: return parse_seconds(name, text, &out->backoff_ms);
     case OPTION_REDIRECTS: out->redirects = text; return true;
@@ -59,9 +64,9 @@ static bool check_min_success(const run_options *o) {
         return parse_complain("--min-success=%d needs --on-failure=keep, with which the other "
                               "ranks continue after a failure",
                               o->min_success);
-    return o->min_success <= o->rank_count ||
+    return o->min_success <= run_world_size(o) ||
            parse_complain("--min-success=%d is more than the %d ranks", o->min_success,
-                          o->rank_count);
+                          run_world_size(o));
 }
 
 bool restart_options_check(run_options *o) {
@@ -75,8 +80,5 @@ bool restart_options_check(run_options *o) {
         return parse_complain("--max-restarts=%d contradicts --on-failure=%s, with which nothing "
                               "is started again",
                               o->max_restarts, policies[o->on_failure]);
-    if (o->node_count > 1 && (o->max_restarts || o->min_success))
-        return parse_complain("%s is for one host, not for --nnodes=%d",
-                              o->max_restarts ? "--max-restarts" : "--min-success", o->node_count);
     return check_min_success(o) && check_streams(o);
 }

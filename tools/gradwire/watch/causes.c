@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 
 #include "system/clock.h"
-#include "options/command.h"
 #include "watch/ending.h"
 #include "watch/members.h"
 #include "watch/other_hosts.h"
@@ -46,13 +45,7 @@ static bool is_about_to_end(const job *j, const rank *cause, const rank *r) {
            clock_now_ms() < r->ended_ms + ENDING_MS;
 }
 
-// A rank that has exited with 0 too early fails the job as well.
-static int code_of(const rank *r) {
-    if (r->has_ended_early) return EXIT_LEFT_BEHIND;
-    return WIFSIGNALED(r->status) ? EXIT_SIGNAL + WTERMSIG(r->status) : WEXITSTATUS(r->status);
-}
-
-// Returns false if another attempt follows.
+// Returns false if another attempt follows, or may follow.
 static bool ends_job(job *j, rank *r, rank *cause, char *why, size_t size) {
     bool by_itself = j->policy.stage == AWAITING_RANKS;
     report_describe_failure(j, r, cause, why, size);
@@ -72,11 +65,11 @@ static void rank_failed(job *j, rank *r, rank *cause) {
     if (is_alone && by_itself && (!r->killed_why[0] || run_restarts(&j->options)))
         sink_print(j->messages, "%s", why);
     if (is_alone)
-        ending_set_code(j, code_of(r));
+        ending_set_code(j, slot_exit_code(r));
     else if (by_itself && keeps)
-        other_hosts_keep_failure(j, code_of(r), why);
+        other_hosts_keep_failure(j, slot_exit_code(r), why);
     else if (by_itself)
-        other_hosts_report_failure(j, code_of(r), why);
+        other_hosts_report_failure(j, slot_exit_code(r), why);
     if (!keeps || !by_itself) ending_happened(j, RANK_FAILED, SIGTERM);
 }
 

@@ -7,6 +7,7 @@
 
 #include "watch/events.h"
 #include "job/report.h"
+#include "system/clock.h"
 
 static rank *find_rank(job *j, pid_t group) {
     for (int i = 0; i < j->options.rank_count; i++) {
@@ -28,11 +29,7 @@ static bool is_running(const job_member *m) {
            p.start_time == m->process.start_time && !proc_is_zombie(&p);
 }
 
-// A member that is not recorded for lack of memory is not ended when it is declared dead.
-static job_member *add_member(job *j, const worker_event *n) {
-    proc p;
-    // A process below its rank that has ended since has reported its group.
-    if (!proc_read(n->from->pid, &p)) p = (proc){ .group = (pid_t)strtol(n->why, NULL, 10) };
+static job_member *add_entry(job *j, const job_member *m) {
     if (j->member_count == j->member_capacity) {
         int more = j->member_capacity ? 2 * j->member_capacity : 64;
         job_member *larger = realloc(j->members, (size_t)more * sizeof *larger);
@@ -40,9 +37,19 @@ static job_member *add_member(job *j, const worker_event *n) {
         j->members = larger;
         j->member_capacity = more;
     }
-    job_member *m = &j->members[j->member_count++];
-    *m = (job_member){ .incarnation = n->incarnation, .process = p, .rank = find_rank(j, p.group) };
-    return m;
+    j->members[j->member_count] = *m;
+    return &j->members[j->member_count++];
+}
+
+// A member that is not recorded for lack of memory is not ended when it is declared dead.
+static job_member *add_member(job *j, const worker_event *n) {
+    proc p;
+    // A process below its rank that has ended since has reported its group.
+    if (!proc_read(n->from->pid, &p)) p = (proc){ .group = (pid_t)strtol(n->why, NULL, 10) };
+    const job_member m = { .incarnation = n->incarnation,
+                           .process = p,
+                           .rank = find_rank(j, p.group) };
+    return add_entry(j, &m);
 }
 
 // ---- Which rank has lost which, or has failed ------------------------------------------------------------------
@@ -62,10 +69,17 @@ static rank *find_sender(const job *j, const worker_event *n) {
     return NULL;
 }
 
-// With restarts, a member whose slot has its next attempt is not the cause of a later failure.
+// With restarts, a member whose slot has its next attempt is not the cause of a later failure. On one host such a member is
+// not recorded any more.
+static bool is_former(job *j, uint64_t incarnation) {
+    const job_member *m = find_member(j, incarnation);
+    if (m) return m->is_former;
+    return run_restarts(&j->options) && !nodes_are_open(&j->nodes);
+}
+
 static void note_lost(job *j, const worker_event *n) {
     rank *r = find_sender(j, n);
-    if (run_restarts(&j->options) && !find_member(j, n->incarnation)) return;
+    if (is_former(j, n->incarnation)) return;
     if (is_first_loss(r, n->why)) r->lost_member = n->incarnation;
 }
 
@@ -94,6 +108,24 @@ rank *members_lost_by(const job *j, const rank *r) {
     for (int i = 0; r->lost_member && i < j->member_count; i++)
         if (j->members[i].incarnation == r->lost_member) return j->members[i].rank;
     return NULL;
+}
+
+static void forget_loss_of(job *j, uint64_t incarnation) {
+    for (int i = 0; i < j->options.rank_count; i++) {
+        rank *r = &j->ranks[i];
+        if (r->lost_member != incarnation) continue;
+        r->lost_member = 0;
+        r->lost_why[0] = '\0';
+    }
+    if (j->judge_ms != INT64_MAX) j->judge_ms = clock_now_ms();
+}
+
+// Later reports of its loss have no effect either.
+void members_forget(job *j, uint64_t incarnation) {
+    const job_member former = { .incarnation = incarnation, .is_former = true };
+    if (!incarnation || find_member(j, incarnation)) return;
+    add_entry(j, &former);
+    forget_loss_of(j, incarnation);
 }
 
 bool members_failed_elsewhere(const job *j, const rank *r) {
@@ -127,7 +159,8 @@ static void end_member(job *j, const job_member *m, const char *why) {
 static void notify_other_hosts(job *j, const worker_event *n) {
     char text[EVENT_TEXT_SIZE + 32];
     snprintf(text, sizeof text, "%016" PRIx64 " %s", n->incarnation, n->why);
-    nodes_send(&j->nodes, LINK_DEAD, 0, text);
+    const link_message m = message_of(LINK_DEAD, 0, text);
+    nodes_send(&j->nodes, &m);
 }
 
 static void end_dead(job *j, const job_member *m, const worker_event *n) {
@@ -277,12 +310,26 @@ static void notify_absent(job *j, rank *r) {
     if (r->has_joined || j->absence_is_sent) return;
     j->absence_is_sent = true;
     notify_joining(j, r, line);
-    nodes_send(&j->nodes, LINK_ABSENT, 0, line);
+    const link_message m = message_of(LINK_ABSENT, 0, line);
+    nodes_send(&j->nodes, &m);
 }
 
 void members_take_absent(job *j, const char *text) {
     keep_absence(j, NULL, text);
     notify_joining(j, NULL, text);
+}
+
+void members_take_lost_host(job *j, int node, const char *why) {
+    char line[LINK_TEXT_SIZE];
+    const run_options *o = &j->options;
+    snprintf(line, sizeof line, "ended %d %d host %d is lost: %.*s", node * o->rank_count,
+             run_world_size(o), node, LINK_TEXT_SIZE / 2, why);
+    members_take_absent(j, line);
+    // What its members have been lost for is known now.
+    for (int i = 0; i < o->rank_count; i++) {
+        uint64_t lost = j->ranks[i].lost_member;
+        if (lost && !find_member(j, lost)) forget_loss_of(j, lost);
+    }
 }
 
 // A rank that has ended with another code has been reported for that.

@@ -17,6 +17,9 @@ rank *members_failed_before(job *j, const rank *r);
 // Whether the member that |r| has lost first, or whose error it has failed with, is of another host.
 bool members_failed_elsewhere(const job *j, const rank *r);
 
+// A member of another host, whose rank starts again: it is not the cause of a later failure.
+void members_forget(job *j, uint64_t incarnation);
+
 // Ends the process of a member that the others have declared dead, if it runs on this host. |text| has its incarnation
 // and the reason, as the launcher that received the report has sent them.
 void members_end(job *j, const char *text);
@@ -30,5 +33,8 @@ void members_find_absent(job *j);
 
 // The same for a rank of another host: |text| has its number and how it has ended.
 void members_take_absent(job *j, const char *text);
+
+// The same for all ranks of a host that is lost.
+void members_take_lost_host(job *j, int node, const char *why);
 
 #endif

@@ -8,7 +8,9 @@
 #include "options/command.h"
 #include "watch/ending.h"
 #include "watch/members.h"
+#include "watch/restarts.h"
 #include "job/report.h"
+#include "job/slots.h"
 
 // Hosts agree how a job ends within the time that it takes to detect the loss of a host.
 enum { OUTCOME_MS = 12000, SILENCE_MS = 10000 };
@@ -19,9 +21,10 @@ void other_hosts_report_failure(job *j, int code, const char *why) {
         sink_print(j->messages, "%s", why);
         ending_set_code(j, code);
     } else if (!n->failed_code) {
+        const link_message m = message_of(LINK_FAILED, code, why);
         n->failed_code = code;
         snprintf(n->failed_why, sizeof n->failed_why, "%s", why);
-        nodes_send(n, LINK_FAILED, code, why);
+        nodes_send(n, &m);
     }
 }
 
@@ -30,18 +33,33 @@ void other_hosts_keep_failure(job *j, int code, const char *why) {
     if (!j->nodes.failed_code) j->nodes.failed_code = code;
 }
 
+// ---- The outcome ------------------------------------------------------------------------------------
+
 static int code_of(const link_message *m) {
+    if (m->kind == LINK_FAILED || m->kind == LINK_DONE) return m->number;
+    return m->kind == LINK_SIGNAL ? EXIT_SIGNAL + m->number : EXIT_OWN_FAILURE;
+}
+
+// A rank of this host whose failure ends the job, after host 0 has decided that.
+static void note_cause(job *j, const link_message *m) {
+    int index = m->rank - run_rank(&j->options, 0);
+    if (m->kind != LINK_FAILED || index < 0 || index >= j->options.rank_count) return;
+    j->cause = &j->ranks[index];
+    report_failed(j, j->cause, m->text);
+}
+
+// Ranks of this host are asked to end, unless they have been when its own failure was reported.
+static void end_ranks(job *j, const link_message *m) {
+    bool is_own = m->node == j->options.node_rank;
     switch (m->kind) {
+    case LINK_SIGNAL: ending_happened(j, USER_SIGNAL, signals_to_ranks(m->number)); break;
+    case LINK_DONE: j->tree_has_changed = true; break;  // to end without ranks
     case LINK_FAILED:
-    case LINK_DONE: return m->number;
-    case LINK_SIGNAL: return EXIT_SIGNAL + m->number;
-    case LINK_LOST:
-    case LINK_DEAD:
-    case LINK_ABSENT:
-    case LINK_READY:
-    case LINK_CANNOT: break;
+        if (is_own && m->rank == NO_RANK) break;
+        ending_happened(j, OTHER_HOST_FAILED, SIGTERM);
+        break;
+    default: ending_happened(j, OTHER_HOST_FAILED, SIGTERM); break;
     }
-    return EXIT_OWN_FAILURE;
 }
 
 static void decided(job *j, const link_message *m) {
@@ -49,24 +67,118 @@ static void decided(job *j, const link_message *m) {
     if (!is_first && m->kind != LINK_SIGNAL) return;
     if (m->kind == LINK_SIGNAL && is_own) return;  // this host has sent it
     j->nodes.is_decided = true;
-    if (is_first) report_node(j, m);
-    if (is_first) ending_set_code(j, code_of(m));
-    if (m->kind == LINK_SIGNAL) ending_happened(j, USER_SIGNAL, signals_to_ranks(m->number));
-    if (m->kind == LINK_LOST || (m->kind == LINK_FAILED && !is_own))
-        ending_happened(j, OTHER_HOST_FAILED, SIGTERM);
+    if (is_first) {
+        report_node(j, m);
+        note_cause(j, m);
+        ending_set_code(j, code_of(m));
+    }
+    if (!j->is_alone) end_ranks(j, m);
+}
+
+// Host 0 has reported nothing for long.
+static void decide_alone(job *j, const rank *r) {
+    link_message own = message_of(LINK_FAILED, slot_exit_code(r), "");
+    own.node = j->options.node_rank;
+    own.rank = run_rank(&j->options, (int)(r - j->ranks));
+    report_describe(j, r, own.text, sizeof own.text);
+    decided(j, &own);
+}
+
+// ---- Decisions about restarts -----------------------------------------------------------------------
+
+// Ranks that run, or will: without any of them the answer would be true of each job.
+static bool are_elastic(const job *j) {
+    for (int i = 0; i < j->options.rank_count; i++) {
+        const rank *r = &j->ranks[i];
+        bool runs = r->is_running || r->awaits_start || r->awaits_decision;
+        if (runs && !r->is_elastic) return false;
+    }
+    return true;
+}
+
+static void reply(job *j, int question) {
+    link_message m = message_of(LINK_STATE, question, "");
+    members_take_events(j);
+    m.flags = (j->has_begun ? LINK_HAS_BEGUN : 0) | (j->has_joined ? LINK_HAS_JOINED : 0) |
+              (are_elastic(j) ? LINK_IS_ELASTIC : 0) | (slots_have_state(j) ? LINK_HAS_STATE : 0) |
+              (j->is_finished ? LINK_IS_FINISHED : 0);
+    nodes_send(&j->nodes, &m);
+}
+
+// A host that is lost to the others is cut off from them.
+static void take_loss(job *j, const link_message *m) {
+    if (m->node == j->options.node_rank) {
+        link_message lost = *m;
+        lost.kind = LINK_LOST;
+        decided(j, &lost);
+        return;
+    }
+    report_node(j, m);
+    members_take_lost_host(j, m->node, m->text);
+}
+
+// Decisions that a host receives after the end of the job has been decided, or after its own part has failed, have no effect.
+static void take_restart(job *j, const link_message *m) {
+    if (j->nodes.is_decided || j->nodes.failed_code) return;
+    switch (m->kind) {
+    case LINK_RESTART: restarts_take_one(j, m); break;
+    case LINK_RESTART_ALL: restarts_take_all(j, m); break;
+    default:
+        if (j->policy.stage == AWAITING_HOSTS && m->attempt == j->round) restarts_begin_round(j);
+        break;
+    }
+}
+
+bool other_hosts_may_restart(const job *j) {
+    const nodes *n = &j->nodes;
+    return nodes_are_open(n) && !n->has_ended && run_restarts(&j->options) && !n->is_decided &&
+           !n->failed_code;
+}
+
+static void report_done(job *j) {
+    link_message m = message_of(LINK_DONE, j->nodes.failed_code, "");
+    m.count = slots_count_successes(j);
+    m.attempt = j->round;
+    nodes_send(&j->nodes, &m);
+}
+
+void other_hosts_await_restart(job *j) {
+    ending_happened(j, LEFTOVERS_GONE, 0);
+    report_done(j);
+    j->nodes.done_ms = clock_now_ms();
+}
+
+// ---- Messages ---------------------------------------------------------------------------------------
+
+static void print_wait(job *j, int64_t since_ms) {
+    if (j->nodes.has_reported_wait || clock_now_ms() < since_ms + SILENCE_MS) return;
+    j->nodes.has_reported_wait = true;
+    sink_print(j->messages, "all ranks of this host have ended; waiting for the other hosts");
+}
+
+static void take_message(job *j, const link_message *m) {
+    switch (m->kind) {
+    case LINK_DEAD: members_end(j, m->text); break;
+    case LINK_ABSENT:
+        if (m->node != j->options.node_rank) members_take_absent(j, m->text);
+        break;
+    case LINK_ASK: reply(j, m->number); break;
+    case LINK_RESTART:
+    case LINK_RESTART_ALL:
+    case LINK_START_ROUND: take_restart(j, m); break;
+    case LINK_GONE: take_loss(j, m); break;
+    default: decided(j, m); break;
+    }
 }
 
 void other_hosts_take(job *j) {
-    for (link_message m; nodes_take(&j->nodes, &m);) {
-        switch (m.kind) {
-        case LINK_DEAD: members_end(j, m.text); break;
-        case LINK_ABSENT:
-            if (m.node != j->options.node_rank) members_take_absent(j, m.text);
-            break;
-        default: decided(j, &m); break;
-        }
-    }
+    for (link_message m; nodes_take(&j->nodes, &m);) take_message(j, &m);
+    const rank *undecided = restarts_find_undecided(j);
+    if (undecided && !j->nodes.is_decided) decide_alone(j, undecided);
+    if (j->nodes.done_ms && !j->nodes.is_decided) print_wait(j, j->nodes.done_ms);
 }
+
+// ---- The end ----------------------------------------------------------------------------------------
 
 // Whether a failure of this host waits for the outcome of the job, and not for the ranks of other hosts.
 static bool awaits_outcome(const job *j) {
@@ -80,19 +192,16 @@ int64_t other_hosts_deadline_ms(const job *j) {
 bool other_hosts_are_awaited(job *j) {
     nodes *n = &j->nodes;
     if (!nodes_are_open(n) || n->is_decided) return false;
-    if (!awaits_outcome(j)) nodes_send(n, LINK_DONE, n->failed_code, "");
-    if (!n->has_reported_wait && clock_now_ms() >= j->alone_ms + SILENCE_MS) {
-        n->has_reported_wait = true;
-        sink_print(j->messages, "all ranks of this host have ended; waiting for the other hosts");
-    }
+    if (!awaits_outcome(j)) report_done(j);
+    print_wait(j, j->alone_ms);
     if (clock_now_ms() < other_hosts_deadline_ms(j)) return true;
-    link_message own = { .kind = LINK_FAILED,
-                         .node = j->options.node_rank,
-                         .number = n->failed_code };
-    snprintf(own.text, sizeof own.text, "%s", n->failed_why);
+    link_message own = message_of(LINK_FAILED, n->failed_code, n->failed_why);
+    own.node = j->options.node_rank;
     decided(j, &own);
     return false;
 }
+
+// ---- The beginning ----------------------------------------------------------------------------------
 
 static bool has_met(job *j, int *out_code) {
     link_message m;
@@ -126,7 +235,8 @@ bool other_hosts_meet(job *j, int *out_code) {
                        signals_name(signal_number));
             *out_code = EXIT_SIGNAL + signal_number;
             // The link reports it if it finds meanwhile that all hosts have met.
-            nodes_send(&j->nodes, LINK_SIGNAL, signal_number, "");
+            const link_message ends = message_of(LINK_SIGNAL, signal_number, "");
+            nodes_send(&j->nodes, &ends);
         }
     }
     return !*out_code;

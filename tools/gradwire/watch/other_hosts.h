@@ -19,7 +19,13 @@ void other_hosts_report_failure(job *j, int code, const char *why);
 // when all have ended.
 void other_hosts_keep_failure(job *j, int code, const char *why);
 
-void other_hosts_take(job *j);  // handles their messages
+void other_hosts_take(job *j);  // handles their messages, and decisions that do not arrive
+
+// Whether another host may yet make the ranks of this one start again, after all have ended.
+bool other_hosts_may_restart(const job *j);
+
+// To be called when no process of the ranks is left on this host: notifies the others.
+void other_hosts_await_restart(job *j);
 
 // To be called when no process of the job is left on this host: notifies the others, and returns whether to wait for them.
 bool other_hosts_are_awaited(job *j);

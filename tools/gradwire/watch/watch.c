@@ -61,7 +61,8 @@ static void pass_on(job *j, int signal_number) {
 static void end_job(job *j, int signal_number) {
     ending_set_code(j, EXIT_SIGNAL + signal_number);
     j->asked_ms = clock_now_ms();
-    nodes_send(&j->nodes, LINK_SIGNAL, signal_number, "");
+    const link_message m = message_of(LINK_SIGNAL, signal_number, "");
+    nodes_send(&j->nodes, &m);
     j->nodes.is_decided = true;
     if (j->is_alone) return;  // the launcher only waited for a reader of its output
     if (j->policy.stage == AWAITING_RANKS) report_signal(j, signal_number);
@@ -139,10 +140,17 @@ static bool is_killing(const job *j) {
     return j->policy.stage == AWAITING_DEATH || j->policy.stage == AWAITING_ROUND_DEATH;
 }
 
+// The failure of a rank that has ended is judged later, or ranks start again.
+static bool is_undecided(const job *j) {
+    if (j->policy.stage == AWAITING_HOSTS) return true;
+    return j->policy.stage == AWAITING_RANKS &&
+           (j->judge_ms != INT64_MAX || restarts_are_awaited(j));
+}
+
 // Once no rank runs, looks for processes that ranks have left behind. The guard is a child, too, and ends last.
 static void look_for_leftovers(job *j) {
     bool must_look = j->tree_has_changed || is_killing(j);
-    if (j->running_count > 0 || j->is_alone || !must_look || restarts_are_awaited(j)) return;
+    if (j->running_count > 0 || j->is_alone || !must_look || is_undecided(j)) return;
     j->tree_has_changed = false;
     int count = ending_sweep(j, 0);
     if (count > 0) {
@@ -150,7 +158,11 @@ static void look_for_leftovers(job *j) {
         return;
     }
     if (policy_ends_round(&j->policy)) {
-        restarts_begin_round(j);
+        restarts_end_round(j);
+        return;
+    }
+    if (other_hosts_may_restart(j)) {
+        other_hosts_await_restart(j);
         return;
     }
     guard_close(&j->guard);
@@ -173,7 +185,7 @@ static int64_t deadline_ms(const job *j) {
 
 static int time_to_wait_ms(const job *j) {
     bool looks = j->tree_has_changed && j->running_count == 0 && !j->is_alone;
-    if (looks && !restarts_are_awaited(j)) return LOOK_AGAIN_MS;
+    if (looks && !is_undecided(j)) return LOOK_AGAIN_MS;
     int64_t until_ms = deadline_ms(j);
     if (restarts_deadline_ms(j) < until_ms) until_ms = restarts_deadline_ms(j);
     if (j->judge_ms < until_ms) until_ms = j->judge_ms;
@@ -189,16 +201,26 @@ static int time_to_wait_ms(const job *j) {
 static void wait_for_something(job *j) {
     j->polls[POLL_SIGNALS] = (struct pollfd){ .fd = j->signals.fd, .events = POLLIN };
     j->polls[POLL_EVENTS] = (struct pollfd){ .fd = j->channels.poll_fd, .events = POLLIN };
-    j->polls[POLL_NODES] = (struct pollfd){ .fd = nodes_poll_fd(&j->nodes), .events = POLLIN };
+    j->polls[POLL_NODES] = nodes_poll(&j->nodes);
     input_poll(&j->input, j->polls + POLL_INPUT);
     flow_poll(j, j->polls + POLL_FLOW);
     // poll() fails if it is interrupted or memory is short for a moment: then nothing is ready.
     poll(j->polls, (nfds_t)(POLL_FLOW + flow_poll_count(j)), time_to_wait_ms(j));
 }
 
+static void start_again(job *j) {
+    int code;
+    char why[LINK_TEXT_SIZE];
+    if (restarts_start(j, &code)) return;
+    snprintf(why, sizeof why, "ranks do not start again: %.*s", LINK_TEXT_SIZE / 2, j->refusal);
+    other_hosts_report_failure(j, code, why);
+    ending_happened(j, RANK_FAILED, SIGTERM);
+}
+
 static void turn(job *j) {
     wait_for_something(j);
     nodes_send_heartbeat(&j->nodes);
+    nodes_flush(&j->nodes);
     take_signals(j);
     members_take_events(j);
     reap(j);
@@ -209,7 +231,7 @@ static void turn(job *j) {
     flow_read(j, j->polls + POLL_FLOW);
     input_relay(&j->input, j->polls + POLL_INPUT);
     look_for_leftovers(j);
-    restarts_start(j);
+    start_again(j);
     if (j->is_alone) flow_finish(j);
     flow_write(j);
     if (!j->is_alone && clock_now_ms() >= deadline_ms(j)) ending_happened(j, TIME_IS_UP, SIGTERM);
@@ -221,13 +243,10 @@ static bool is_over(job *j) {
     return flow_is_done(j) || clock_now_ms() >= deadline_ms(j);
 }
 
-// --min-success: whether enough ranks have exited with 0, if nothing but failures has ended the job.
+// --min-success on one host: whether enough ranks have exited with 0, if nothing but failures has ended the job.
 static bool has_min_success(const job *j) {
-    int count = 0;
     if (!j->options.min_success || j->asked_ms || j->refusal[0]) return false;
-    for (int i = 0; i < j->options.rank_count; i++)
-        count += j->ranks[i].pid && !j->ranks[i].is_running && !j->ranks[i].status;
-    return count >= j->options.min_success;
+    return slots_count_successes(j) >= j->options.min_success;
 }
 
 int watch(job *j) {
@@ -239,7 +258,8 @@ int watch(job *j) {
         report_unkillable(j);
         if (j->exit_code == 0) j->exit_code = EXIT_OWN_FAILURE;
     }
-    if (j->is_alone && has_min_success(j)) j->exit_code = 0;
+    bool decides_alone = j->options.node_count == 1 && j->is_alone;
+    if (decides_alone && has_min_success(j)) j->exit_code = 0;
     log_folder_event(&j->logs, "ended", "s:i", "code", j->exit_code);
     bool is_lost = false;
     for (int i = 0; i < OUTPUTS; i++) is_lost |= j->sinks[i].error && !j->sinks[i].is_broken;
