@@ -34,8 +34,9 @@ static void start_timer(void) {
         if (sscanf(events[i], "random:%u:%u", &attempts, &seed) != 2 ||
             (unsigned)here.attempt >= attempts)
             continue;
-        srand(seed * 100 + (unsigned)here.rank * 10 + (unsigned)here.attempt);
-        struct itimerval after = { .it_value.tv_usec = 1000 + rand() % 20000 };
+        unsigned mixed =
+            (seed * 100 + (unsigned)here.rank * 10 + (unsigned)here.attempt) * 2654435761U;
+        struct itimerval after = { .it_value.tv_usec = 1000 + (mixed >> 8) % 20000 };
         setitimer(ITIMER_PROF, &after, NULL);
     }
 }
