@@ -25,10 +25,10 @@ typedef struct worker {
     int failed_steps;
     gw_elastic_reason reason;
     double weights[10];
-    int64_t opened_ns, last_ns,
-        over_ns;        // when it was a member, began the last step, and ended its loop
-    int loaded, saved;  // calls of its functions
-    int64_t kept;       // the state of the program
+    int64_t opened_ns, over_ns;       // when it was a member, and ended its loop
+    uint64_t last_began, last_ended;  // the decisions of the simulator around its last step
+    int loaded, saved;                // calls of its functions
+    int64_t kept;                     // the state of the program
     gw_error error;
     bool has_ended;
     bool never_joined;  // the job
@@ -71,7 +71,7 @@ static gw_tensor *loss_of(gw_scope *s, gw_module *model, int64_t step, int64_t f
                           int64_t count) {
     float *x = gw_alloc(s, (size_t)count * 4 * sizeof *x + 1);
     for (int64_t i = 0; x && i < count * 4; i++)
-        x[i] = (float)((first * 4 + i + step * 5) % 11) / 11 - 0.4F;
+        x[i] = (float)(((first * 4 + i) * 7919 + step * 10477) % 9973) / 9973 - 0.4F;
     gw_tensor *in = gw_reshape(s, gw_from(s, x, count * 4), count, 4);
     gw_tensor *out = gw_module_call(s, model, in);
     return gw_div(s, gw_sum(s, gw_mul(s, out, out)), (double)count);
@@ -145,7 +145,7 @@ static void learn(gw_scope *root, worker *w) {
     bool is_other = w->node && w->node == c->differs;
     gw_module *model =
         make_model(root, w->joins_after_ms < 0 ? 0.5 : 9, is_other && c->has_model ? 3 : 2);
-    gw_optimizer *opt = gw_sgd(root, gw_parameters(root, model), .lr = 0.1, .momentum = 0.9);
+    gw_optimizer *opt = gw_sgd(root, gw_parameters(root, model), .lr = 0.7, .momentum = 0.9);
     if (c->workers[0].is_member && c->seed % 2) train_before(root, model, opt);
     bool keeps = c->keeps_program;
     gw_elastic *job = gw_elastic_open(
@@ -159,12 +159,13 @@ static void learn(gw_scope *root, worker *w) {
         int64_t step = gw_elastic_step(job);
         follow(w, step, &last);
         if (keeps && !is_dead(w)) assert_int_equal(w->kept, step);
-        if (step == STEPS - 1) w->last_ns = sim_now_ns(c->sim);
+        if (step == STEPS - 1) w->last_began = sim_count(c->sim).decisions;
         if (step == w->leaves_at) gw_elastic_leave(job);
         if (step == 2 && w->leaves_with_joiner) leave_with_joiner(s, job);
         take_share(s, job, model);
         gw_optimizer_step(s, opt);
         bool counts = gw_elastic_end(job, s);
+        w->last_ended = sim_count(c->sim).decisions;
         w->failed_steps += !counts;
         if (counts) w->kept = step + 1;
     }
@@ -202,7 +203,7 @@ static void run(void *arg) {
 static void compute_alone(double out[10]) {
     gw_scope *s = gw_scope_open(NULL);
     gw_module *model = make_model(s, 0.5, 2);
-    gw_optimizer *opt = gw_sgd(s, gw_parameters(s, model), .lr = 0.1, .momentum = 0.9);
+    gw_optimizer *opt = gw_sgd(s, gw_parameters(s, model), .lr = 0.7, .momentum = 0.9);
     for (int step = 0; step < STEPS; step++) {
         gw_scope *t = gw_scope_open(s);
         gw_backward(t, loss_of(t, model, step, 0, BATCH));
@@ -353,12 +354,17 @@ static void lose_in_the_last_step(uint64_t seed, void *context) {
     scene c = { 0 };
     open_scene(&c, seed, FOUNDERS);
     play(&c);
-    int64_t from_ns = c.workers[0].last_ns, until_ns = c.workers[0].over_ns;
+    uint64_t from = UINT64_MAX, until = 0;
+    for (int i = 0; i < FOUNDERS; i++) {
+        if (c.workers[i].last_began < from) from = c.workers[i].last_began;
+        if (c.workers[i].last_ended > until) until = c.workers[i].last_ended;
+    }
+    assert_true(from < until);
     c = (scene){ 0 };
     open_scene(&c, seed, FOUNDERS);
     c.victims[0] = (int)(seed % FOUNDERS);
-    int64_t at_ns = from_ns + (int64_t)(seed * 2654435761U % (uint64_t)(until_ns - from_ns));
-    assert_true(sim_at(c.sim, at_ns, crash, &c.victims[0]));
+    uint64_t at = from + 1 + seed * 2654435761U % (until - from);
+    assert_true(sim_at_decision(c.sim, at, crash, &c.victims[0]));
     assert_int_equal(play(&c), FOUNDERS - 1);
 }
 
