@@ -1,7 +1,7 @@
 // Elastic training in the simulator: members are lost, leave and join at every moment of a job, and those that are left
 // finish all steps with equal weights, as if nothing had happened. docs/protocol/elastic.md.
 #include "runtime/runtime.h"
-#include "testing/sim.h"
+#include "testing/cluster.h"
 #include "testing/testing.h"
 
 #include <gradwire.h>
@@ -41,7 +41,7 @@ struct scene {
     int count;
     worker workers[WORKERS_MAX];
     int victims[2], victim_count;
-    int64_t began_ns, ended_ns;
+    int64_t crash_ns, ended_ns;
     int64_t meet_every;
     bool keeps_program;
     bool has_hook;   // its passes carry no wishes
@@ -547,10 +547,58 @@ static void members_wait_while_they_are_too_few(void **state) {
     testing_for_seeds(40, wait_for_members, NULL);
 }
 
-GW_TESTS(elastic_sim, members_train_as_one, a_member_is_lost_at_any_moment,
-         two_members_are_lost_at_once, the_founder_is_lost_at_any_moment,
-         a_member_is_lost_in_the_last_step, a_worker_joins_at_any_time,
-         a_member_with_other_options_fails_alone, a_member_with_another_model_fails_alone,
-         a_member_leaves_while_the_others_step, members_whose_passes_carry_no_wishes_meet_regularly,
+// ---- A job of a world size ------------------------------------------------------------------------
+
+static void learn_in_fixed_job(gw_scope *root, int rank, void *context) {
+    scene *c = context;
+    worker *w = &c->workers[rank];
+    learn(root, w);
+    if (!is_dead(w)) {
+        if (!gw_ok(root)) fail_msg("w%d: %s", rank, gw_scope_error(root)->text);
+        assert_string_equal(gw_elastic_reason_name(w->reason), "finished");
+        assert_int_equal(w->steps, STEPS);
+    }
+    gw_scope_clear(root);
+}
+
+static void direct(sim *s, void *context) {
+    scene *c = context;
+    c->sim = s;
+    if (c->crash_ns) assert_true(sim_at(s, c->crash_ns, crash, &c->victims[0]));
+}
+
+static void run_fixed_job(scene *c, uint64_t seed) {
+    c->seed = seed;
+    c->meet_every = 100;
+    for (int i = 0; i < FOUNDERS; i++)
+        c->workers[i] = (worker){ .scene = c, .node = i, .joins_after_ms = -1, .leaves_at = -1 };
+    cluster_run(seed, (cluster_options){ .world_size = FOUNDERS, .fails = true, .direct = direct },
+                learn_in_fixed_job, c);
+}
+
+static void lose_in_fixed_job(uint64_t seed, void *context) {
+    (void)context;
+    scene c = { 0 };
+    run_fixed_job(&c, seed);
+    int64_t from_ns = c.workers[0].opened_ns, until_ns = c.workers[0].over_ns;
+    int victim = (int)(seed % FOUNDERS);
+    c = (scene){ .victims = { victim } };
+    c.crash_ns = from_ns + (int64_t)(seed * 2654435761U % (uint64_t)(until_ns - from_ns));
+    run_fixed_job(&c, seed);
+    const worker *a = &c.workers[(victim + 1) % FOUNDERS], *b = &c.workers[(victim + 2) % FOUNDERS];
+    assert_memory_equal(a->weights, b->weights, sizeof a->weights);
+}
+
+static void a_job_of_a_world_size_survives_losses(void **state) {
+    (void)state;
+    testing_for_seeds(60, lose_in_fixed_job, NULL);
+}
+
+GW_TESTS(elastic_sim, a_job_of_a_world_size_survives_losses, members_train_as_one,
+         a_member_is_lost_at_any_moment, two_members_are_lost_at_once,
+         the_founder_is_lost_at_any_moment, a_member_is_lost_in_the_last_step,
+         a_worker_joins_at_any_time, a_member_with_other_options_fails_alone,
+         a_member_with_another_model_fails_alone, a_member_leaves_while_the_others_step,
+         members_whose_passes_carry_no_wishes_meet_regularly,
          a_member_leaves_while_another_one_is_lost, all_members_leave,
          all_members_leave_the_job_to_one_that_joins, members_wait_while_they_are_too_few);
