@@ -58,7 +58,9 @@ int main(int argc, char **argv) {
     gw_scope *root = gw_scope_open(NULL);
     gw_group *group = enter(root, place);
     for (; gw_ok(root) && deaths_seen < deaths; deaths_seen++) {
-        if (is_victim && take_step(root, group)) end(argv[0], argv[2]);
+        // The step fails if another victim has ended first.
+        if (is_victim) take_step(root, group);
+        if (is_victim && gw_ok(root)) end(argv[0], argv[2]);
         group = continue_without(root, group, (int)strlen(argv[1]), place.rank);
     }
     for (int i = 0; i < 2 && gw_ok(root); i++)
