@@ -122,7 +122,7 @@ typedef struct GW_BY_NAME gw_elastic_options {
 /// opt: an optimizer of parameters of |model|, not sharded.
 /// Blocks: until the members that found the group have joined, or the running members have met.
 /// Returns: the job. If all steps have been made before this worker could join, gw_elastic_begin returns NULL, and the
-/// model has the values that the program has made.
+/// model has the values of the newest checkpoint, or without one those that the program has made.
 /// Errors: those of gw_rpc_init, gw_ddp_open and gw_group_reform; MISMATCH, naming both sides, on a member whose model
 /// or options differ from those of the member that gives; INVALID for .min beyond .size, for an optimizer that is
 /// sharded, or a malformed GW_ELASTIC; DUPLICATE if the model or .name belongs to another job; SYSTEM if .checkpoint is no folder that this

@@ -136,9 +136,9 @@ static void report_state(gw_elastic *j) {
 
 static bool enter(gw_scope *root, gw_elastic *j) {
     launched at;
-    if (!gw_ok(root) || !launched_read(root, getenv, &at) || !enter_job(root, j, &at) ||
-        !enter_group(root, j))
-        return gw_ok(root);
+    if (!gw_ok(root) || !launched_read(root, getenv, &at)) return false;
+    if (!enter_job(root, j, &at) || !enter_group(root, j))
+        return gw_ok(root) && state_load_newest(root, j);
     if (!state_exchange(root, j)) return false;
     report_state(j);
     if (!meeting_hold(root, j)) return false;

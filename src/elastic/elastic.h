@@ -76,6 +76,8 @@ bool meeting_hold(gw_scope *root, gw_elastic *j);
 
 // ---- State (state.c) ------------------------------------------------------------------------------
 
+// The newest checkpoint becomes the state of a member that was too late to join. False with |root| failed.
+bool state_load_newest(gw_scope *root, gw_elastic *j);
 // All members of j->group get the state of the one that is furthest ahead. False with |root| failed. If a member was
 // lost meanwhile, j->is_lost: each member has its old state or the new one.
 bool state_exchange(gw_scope *root, gw_elastic *j);

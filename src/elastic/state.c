@@ -109,6 +109,14 @@ static void load(gw_scope *s, gw_elastic *j, gw_map *values) {
     gw_optimizer_load_state_dict(s, j->opt, gw_map_of(s, gw_map_get(s, values, "optimizer")));
 }
 
+bool state_load_newest(gw_scope *root, gw_elastic *j) {
+    gw_scope *t = gw_scope_open(root);
+    gw_map *values = j->options.checkpoint ? checkpoints_find(t, j->options.checkpoint) : NULL;
+    if (values) load(t, j, values);
+    gw_scope_close_up(t);
+    return gw_ok(root);
+}
+
 // On rank 0 of members that are all new, if they are not beyond it.
 static void restore(gw_scope *s, gw_elastic *j, exchange *x) {
     gw_map *values = checkpoints_find(s, j->options.checkpoint);

@@ -1,8 +1,8 @@
 // Elastic training under a launcher. Started with `gradwire run -n N --max-restarts M elastic_trains STEPS MIN [EVENT...]`:
 // learns for STEPS steps with at least MIN members. An EVENT is RANK:PLACE:STEP: the first attempt of that rank kills itself
 // there ("open", "begin", "pass", "step", "end", "close"), raises SIGTERM ("term"), leaves ("leave"), asks for a checkpoint
-// ("ask"), or fails ("fail"). "random:K:SEED": the first K attempts of each rank end by a timer, after some ms of computing
-// that follow from SEED. All members have the weights of one process that learns alone.
+// ("ask"), or fails ("fail"). "random:K:SEED": the first K attempts of each rank but the last end by a timer, after some ms of
+// computing that follow from SEED. All members have the weights of one process that learns alone.
 #include <gradwire.h>
 #include <math.h>
 #include <signal.h>
@@ -31,7 +31,8 @@ static void start_timer(void) {
     gw_launch here = gw_rpc_launched();
     unsigned attempts, seed;
     for (int i = 0; i < event_count; i++) {
-        if (sscanf(events[i], "random:%u:%u", &attempts, &seed) != 2 ||
+        if (here.rank == here.world_size - 1 ||
+            sscanf(events[i], "random:%u:%u", &attempts, &seed) != 2 ||
             (unsigned)here.attempt >= attempts)
             continue;
         unsigned mixed =

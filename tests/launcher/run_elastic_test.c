@@ -145,18 +145,34 @@ static void members_killed_again_and_again_reach_the_same_weights(void **state) 
 
 // ---- The end --------------------------------------------------------------------------------------
 
-// Its next attempt starts while the others end, or after that.
+// Its next attempt starts while the others end, or after that. A checkpoint has the result, which rank 0 writes.
 static void a_rank_that_starts_while_the_job_ends_has_finished(void **state) {
     (void)state;
     static const char *const events[] = { "1:end:7", "1:close:0" };
     for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
-        result r = RUN("run", "-n", "3", "--max-restarts=1", TRAINS, "8", "1", events[i]);
+        path folder = make_folder();
+        result r = RUN("run", "-n", "3", "--max-restarts=1", "--checkpoint-dir", folder.text,
+                       TRAINS, "8", "1", events[i]);
         note(&r);
         assert_int_equal(r.code, 0);
         assert_true(expect_same_weights(r.out) >= 2);
         assert_int_equal(count_of(r.out, "] finished at step "), 3);
         forget(r);
+        remove_folder(folder);
     }
+}
+
+// The only rank: all that is left of its work is the checkpoint.
+static void a_rank_that_is_killed_after_the_last_step_has_its_result(void **state) {
+    (void)state;
+    path folder = make_folder();
+    result r = RUN("run", "-n", "1", "--max-restarts=1", "--checkpoint-dir", folder.text, TRAINS,
+                   "8", "1", "0:close:0");
+    expect_success(&r, 1);
+    assert_int_equal(count_of(r.out, "] finished at step 8\n"), 1);
+    assert_int_equal(count_of(r.err, "; it starts again, attempt 1 "), 1);
+    forget(r);
+    remove_folder(folder);
 }
 
 static void a_job_of_one_rank_starts_again(void **state) {
@@ -265,7 +281,8 @@ GW_TESTS(run_elastic, members_train_together, a_member_is_killed_at_each_place,
          a_member_killed_while_it_joins_is_started_again_with_all,
          a_job_whose_members_are_all_lost_starts_again_from_its_checkpoint,
          without_a_checkpoint_a_job_whose_members_are_all_lost_starts_from_the_beginning,
-         a_rank_that_starts_while_the_job_ends_has_finished, a_job_of_one_rank_starts_again,
+         a_rank_that_starts_while_the_job_ends_has_finished,
+         a_rank_that_is_killed_after_the_last_step_has_its_result, a_job_of_one_rank_starts_again,
          a_member_that_leaves_fails_no_step, sigterm_is_a_leave,
          members_that_leave_together_write_a_checkpoint,
          a_job_that_is_asked_to_end_writes_a_checkpoint,

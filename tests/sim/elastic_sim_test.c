@@ -1,7 +1,7 @@
 // Elastic training in the simulator: members are lost, leave and join at every moment of a job, and those that are left
 // finish all steps with equal weights, as if nothing had happened. docs/protocol/elastic.md.
 #include "runtime/runtime.h"
-#include "testing/sim.h"
+#include "testing/cluster.h"
 #include "testing/testing.h"
 
 #include <gradwire.h>
@@ -25,10 +25,10 @@ typedef struct worker {
     int failed_steps;
     gw_elastic_reason reason;
     double weights[10];
-    int64_t opened_ns, last_ns,
-        over_ns;        // when it was a member, began the last step, and ended its loop
-    int loaded, saved;  // calls of its functions
-    int64_t kept;       // the state of the program
+    int64_t opened_ns, over_ns;       // when it was a member, and ended its loop
+    uint64_t last_began, last_ended;  // the decisions of the simulator around its last step
+    int loaded, saved;                // calls of its functions
+    int64_t kept;                     // the state of the program
     gw_error error;
     bool has_ended;
     bool never_joined;  // the job
@@ -41,7 +41,7 @@ struct scene {
     int count;
     worker workers[WORKERS_MAX];
     int victims[2], victim_count;
-    int64_t began_ns, ended_ns;
+    int64_t crash_ns, ended_ns;
     int64_t meet_every;
     bool keeps_program;
     bool has_hook;   // its passes carry no wishes
@@ -71,7 +71,7 @@ static gw_tensor *loss_of(gw_scope *s, gw_module *model, int64_t step, int64_t f
                           int64_t count) {
     float *x = gw_alloc(s, (size_t)count * 4 * sizeof *x + 1);
     for (int64_t i = 0; x && i < count * 4; i++)
-        x[i] = (float)((first * 4 + i + step * 5) % 11) / 11 - 0.4F;
+        x[i] = (float)(((first * 4 + i) * 7919 + step * 10477) % 9973) / 9973 - 0.4F;
     gw_tensor *in = gw_reshape(s, gw_from(s, x, count * 4), count, 4);
     gw_tensor *out = gw_module_call(s, model, in);
     return gw_div(s, gw_sum(s, gw_mul(s, out, out)), (double)count);
@@ -145,7 +145,7 @@ static void learn(gw_scope *root, worker *w) {
     bool is_other = w->node && w->node == c->differs;
     gw_module *model =
         make_model(root, w->joins_after_ms < 0 ? 0.5 : 9, is_other && c->has_model ? 3 : 2);
-    gw_optimizer *opt = gw_sgd(root, gw_parameters(root, model), .lr = 0.1, .momentum = 0.9);
+    gw_optimizer *opt = gw_sgd(root, gw_parameters(root, model), .lr = 0.7, .momentum = 0.9);
     if (c->workers[0].is_member && c->seed % 2) train_before(root, model, opt);
     bool keeps = c->keeps_program;
     gw_elastic *job = gw_elastic_open(
@@ -159,12 +159,13 @@ static void learn(gw_scope *root, worker *w) {
         int64_t step = gw_elastic_step(job);
         follow(w, step, &last);
         if (keeps && !is_dead(w)) assert_int_equal(w->kept, step);
-        if (step == STEPS - 1) w->last_ns = sim_now_ns(c->sim);
+        if (step == STEPS - 1) w->last_began = sim_count(c->sim).decisions;
         if (step == w->leaves_at) gw_elastic_leave(job);
         if (step == 2 && w->leaves_with_joiner) leave_with_joiner(s, job);
         take_share(s, job, model);
         gw_optimizer_step(s, opt);
         bool counts = gw_elastic_end(job, s);
+        w->last_ended = sim_count(c->sim).decisions;
         w->failed_steps += !counts;
         if (counts) w->kept = step + 1;
     }
@@ -202,7 +203,7 @@ static void run(void *arg) {
 static void compute_alone(double out[10]) {
     gw_scope *s = gw_scope_open(NULL);
     gw_module *model = make_model(s, 0.5, 2);
-    gw_optimizer *opt = gw_sgd(s, gw_parameters(s, model), .lr = 0.1, .momentum = 0.9);
+    gw_optimizer *opt = gw_sgd(s, gw_parameters(s, model), .lr = 0.7, .momentum = 0.9);
     for (int step = 0; step < STEPS; step++) {
         gw_scope *t = gw_scope_open(s);
         gw_backward(t, loss_of(t, model, step, 0, BATCH));
@@ -353,12 +354,17 @@ static void lose_in_the_last_step(uint64_t seed, void *context) {
     scene c = { 0 };
     open_scene(&c, seed, FOUNDERS);
     play(&c);
-    int64_t from_ns = c.workers[0].last_ns, until_ns = c.workers[0].over_ns;
+    uint64_t from = UINT64_MAX, until = 0;
+    for (int i = 0; i < FOUNDERS; i++) {
+        if (c.workers[i].last_began < from) from = c.workers[i].last_began;
+        if (c.workers[i].last_ended > until) until = c.workers[i].last_ended;
+    }
+    assert_true(from < until);
     c = (scene){ 0 };
     open_scene(&c, seed, FOUNDERS);
     c.victims[0] = (int)(seed % FOUNDERS);
-    int64_t at_ns = from_ns + (int64_t)(seed * 2654435761U % (uint64_t)(until_ns - from_ns));
-    assert_true(sim_at(c.sim, at_ns, crash, &c.victims[0]));
+    uint64_t at = from + 1 + seed * 2654435761U % (until - from);
+    assert_true(sim_at_decision(c.sim, at, crash, &c.victims[0]));
     assert_int_equal(play(&c), FOUNDERS - 1);
 }
 
@@ -541,10 +547,58 @@ static void members_wait_while_they_are_too_few(void **state) {
     testing_for_seeds(40, wait_for_members, NULL);
 }
 
-GW_TESTS(elastic_sim, members_train_as_one, a_member_is_lost_at_any_moment,
-         two_members_are_lost_at_once, the_founder_is_lost_at_any_moment,
-         a_member_is_lost_in_the_last_step, a_worker_joins_at_any_time,
-         a_member_with_other_options_fails_alone, a_member_with_another_model_fails_alone,
-         a_member_leaves_while_the_others_step, members_whose_passes_carry_no_wishes_meet_regularly,
+// ---- A job of a world size ------------------------------------------------------------------------
+
+static void learn_in_fixed_job(gw_scope *root, int rank, void *context) {
+    scene *c = context;
+    worker *w = &c->workers[rank];
+    learn(root, w);
+    if (!is_dead(w)) {
+        if (!gw_ok(root)) fail_msg("w%d: %s", rank, gw_scope_error(root)->text);
+        assert_string_equal(gw_elastic_reason_name(w->reason), "finished");
+        assert_int_equal(w->steps, STEPS);
+    }
+    gw_scope_clear(root);
+}
+
+static void direct(sim *s, void *context) {
+    scene *c = context;
+    c->sim = s;
+    if (c->crash_ns) assert_true(sim_at(s, c->crash_ns, crash, &c->victims[0]));
+}
+
+static void run_fixed_job(scene *c, uint64_t seed) {
+    c->seed = seed;
+    c->meet_every = 100;
+    for (int i = 0; i < FOUNDERS; i++)
+        c->workers[i] = (worker){ .scene = c, .node = i, .joins_after_ms = -1, .leaves_at = -1 };
+    cluster_run(seed, (cluster_options){ .world_size = FOUNDERS, .fails = true, .direct = direct },
+                learn_in_fixed_job, c);
+}
+
+static void lose_in_fixed_job(uint64_t seed, void *context) {
+    (void)context;
+    scene c = { 0 };
+    run_fixed_job(&c, seed);
+    int64_t from_ns = c.workers[0].opened_ns, until_ns = c.workers[0].over_ns;
+    int victim = (int)(seed % FOUNDERS);
+    c = (scene){ .victims = { victim } };
+    c.crash_ns = from_ns + (int64_t)(seed * 2654435761U % (uint64_t)(until_ns - from_ns));
+    run_fixed_job(&c, seed);
+    const worker *a = &c.workers[(victim + 1) % FOUNDERS], *b = &c.workers[(victim + 2) % FOUNDERS];
+    assert_memory_equal(a->weights, b->weights, sizeof a->weights);
+}
+
+static void a_job_of_a_world_size_survives_losses(void **state) {
+    (void)state;
+    testing_for_seeds(60, lose_in_fixed_job, NULL);
+}
+
+GW_TESTS(elastic_sim, a_job_of_a_world_size_survives_losses, members_train_as_one,
+         a_member_is_lost_at_any_moment, two_members_are_lost_at_once,
+         the_founder_is_lost_at_any_moment, a_member_is_lost_in_the_last_step,
+         a_worker_joins_at_any_time, a_member_with_other_options_fails_alone,
+         a_member_with_another_model_fails_alone, a_member_leaves_while_the_others_step,
+         members_whose_passes_carry_no_wishes_meet_regularly,
          a_member_leaves_while_another_one_is_lost, all_members_leave,
          all_members_leave_the_job_to_one_that_joins, members_wait_while_they_are_too_few);
