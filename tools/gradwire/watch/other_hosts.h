@@ -1,7 +1,7 @@
-// How the launchers of a job over several hosts end together.
+// How the launchers of a job over several hosts end together, and start ranks again together.
 //
-// The first failure, a signal or the loss of a host ends the job on all hosts. Each prints the same reason and has the
-// same exit code. Host 0 decides which failure was the first.
+// Host 0 decides (hosts/coordinator.h): which failure, signal or loss of a host ends the job on all hosts, which ranks start
+// again, and whether the job continues without a host. Each host prints the same reasons and has the same exit code.
 #ifndef GRADWIRE_OTHER_HOSTS_H
 #define GRADWIRE_OTHER_HOSTS_H
 
