@@ -65,7 +65,6 @@ int main(int argc, char **argv) {
                     "Learns handwritten digits with replicas that may be lost and started again.",
                     flags, argc, argv);
     if (code >= 0) return code;
-    setvbuf(stdout, NULL, _IOLBF, 0);
     gw_scope *root = gw_scope_open(NULL);
     digits_split d = digits_load(root, NULL);
     gw_module *model = digits_model(root, WIDTH);

@@ -264,7 +264,7 @@ static void it_refuses_wrong_times_and_threads(void **state) {
     refuse(o, GW_INVALID, "the join timeout is -5 ms, but must not be negative");
     o = good;
     o.threads = -1;
-    refuse(o, GW_INVALID, "-1 threads");
+    refuse(o, GW_INVALID, ".threads is -1, but must be 1 to ");
     o = good;
     o.timeout_ms = GW_NO_TIMEOUT;
     assert_int_equal(resolve(o).timeout_ms, GW_NO_TIMEOUT);

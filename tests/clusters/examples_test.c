@@ -53,6 +53,8 @@ static const example examples[] = {
       .same = "grep -o 'weights.*'" },
     { "ddp_rpc", "./ddp_rpc --epochs 3", 2, .code = 3,
       .prints = "the replicas have the same bits" },
+    { "ddp_elastic", "./ddp_elastic --epochs 4", 2, .prints = " % of the test digits, weights ",
+      .same = "grep -o 'weights.*'" },
     { "join_uneven", "./join_uneven", 2, .prints = "worker3 has used all of its 8 inputs",
       .same = "sort" },
     { "local_sgd", "./local_sgd --epochs 2", 2, .code = 3, .prints = "PowerSGD" },

@@ -194,7 +194,7 @@ static void misuse(gw_scope *root, int rank, void *context) {
     gw_backward(s, gw_sum(s, y));
     assert_true(gw_ok(s));
     gw_backward(s, gw_sum(s, y));
-    expect_error(s, GW_WRONG_STATE, "set .retain_graph in that pass");
+    expect_error(s, GW_WRONG_STATE, "set .retain_graph in the first pass");
     gw_backward(s, gw_sum(s, forward(s, layer, x)), .gradient = gw_ones(s, GW_F32, 2));
     expect_error(s, GW_INVALID, "backward: the gradient is");
     gw_scope_close_up(s);
