@@ -263,7 +263,8 @@ static void a_batch_exists_only_after_next(void **state) {
     assert_fails(t, GW_INVALID, "tens: tensor 1 was requested, but the batch is tensor");
     assert_false(gw_data_loader_next(s, l));
     gw_data_loader_tensor(s, l, 0);
-    assert_fails(s, GW_WRONG_STATE, "tens: there is no current batch: call gw_data_loader_next first");
+    assert_fails(s, GW_WRONG_STATE,
+                 "tens: there is no current batch: call gw_data_loader_next first");
 }
 
 // A batch belongs to its caller, also when the loader has moved on and is gone.

@@ -363,7 +363,7 @@ static void pass_on(gw_scope *s, int rank, void *context) {
     expect(s, GW_INVALID, "gw_batch: rank 3 is out of range for group \"world\" of 3 members");
     gw_barrier(s, g);
     gw_recv(s, g, before, .tag = 2);  // the first one was refused, too
-    expect(s, GW_INVALID, "gw_batch: rank 3 of group");
+    expect(s, GW_INVALID, "gw_batch: rank 3 is out of range for group");
     gw_barrier(s, g);
     gw_batch(s, g, ring, 1, .timeout_ms = 100);
     expect(s, GW_TIMEOUT, "");
