@@ -82,9 +82,9 @@ typedef struct GW_BY_NAME gw_ddp_options {
     /// The number of shards that the program cuts each batch into: a power of two, and a multiple of the number of
     /// members. In each step, each member makes |shards| / members passes, one for each of its shards in order. The
     /// last of these passes gives the mean over all shards; the mean includes gradients that the scope has from passes
-    /// that are not synchronised. The weights are the same, bit for bit, with 1, 2, 4, ... members. If the scope of a
-    /// step is also used for the next step, the mean of the next step is added to the gradients in the scope; passes in
-    /// such a scope that are not synchronised fail with WRONG_STATE. 0: no shards.
+    /// that are not synchronised. The weights are the same, bit for bit, with 1, 2, 4, ... members. If a program
+    /// makes two steps in one scope, the mean of the second step is added to that of the first. Once a scope has a mean,
+    /// an unsynchronised pass in that scope fails with WRONG_STATE. 0: no shards.
     int shards GW_DEFAULT(0);
     /// After every |check_every| passes, replicas are compared as by gw_ddp_check. 0: never.
     int64_t check_every GW_DEFAULT(0);

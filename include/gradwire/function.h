@@ -134,7 +134,8 @@ GW_API void gw_registry_add_method(gw_scope *s, gw_registry *r, const char *clas
 /// UNSUPPORTED and do not run. A worker that has a reference to an object may call its methods. With one key for all
 /// workers, each worker can use any name; a certificate proves the name of its worker (docs/SECURITY.md).
 ///
-/// callers: one name, or "trainer%d", where %d stands for digits; include this worker if it calls the function itself.
+/// callers: a name, "ps", or a pattern, "trainer%d", where %d stands for digits; a second call for |name| replaces it. If
+/// this worker calls |name| on itself, its own name must fit, too.
 /// Errors: NOT_FOUND without such a function or class; INVALID for a malformed name in |callers|.
 GW_API void gw_registry_allow(gw_scope *s, gw_registry *r, const char *name, const char *callers);
 

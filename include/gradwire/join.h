@@ -97,7 +97,7 @@ GW_API GW_TYPE_OF(gw_join_open) gw_join_open_with;
 ///
 /// Blocks: until no member has inputs; during that time this member shadows the iterations of the other members. The
 /// log warns once, after 1,000 shadowed iterations.
-/// Errors: those of all functions of this header.
+/// Errors: those that the head of this file lists for all functions.
 GW_API void gw_join_close(gw_scope *s, gw_join *join);
 
 /// Begins an iteration of a join whose first joinable is not a gw_ddp. The iteration is synchronised unless

@@ -189,7 +189,7 @@ GW_API GW_TYPE_OF(gw_nn_batch_norm1d) gw_nn_batch_norm1d_with;
 
 /// Makes a layer of gw_batch_norm; x: N |features| H W.
 ///
-/// Returns: a module as of gw_nn_batch_norm1d.
+/// Returns: a module with the same parameters and buffers as that of gw_nn_batch_norm1d.
 /// Source: torch.nn.BatchNorm2d.
 GW_API gw_module *gw_nn_batch_norm2d(gw_scope *s, int64_t features,
                                      gw_nn_batch_norm_options options GW_DEFAULT({}))
@@ -234,7 +234,7 @@ GW_API GW_TYPE_OF(gw_nn_conv1d) gw_nn_conv1d_with;
 
 /// Makes a layer of gw_conv2d from |in| to |out| channels.
 ///
-/// Returns: a module as of gw_nn_conv1d, with a kernel of height by width.
+/// Returns: a module with the same parameters as that of gw_nn_conv1d, but with a kernel of height by width.
 /// Source: torch.nn.Conv2d.
 GW_API gw_module *gw_nn_conv2d(gw_scope *s, int64_t in, int64_t out,
                                gw_nn_conv_options options GW_DEFAULT({}))

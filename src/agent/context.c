@@ -337,12 +337,13 @@ gw_status context_enter(agent *a, gw_scope *s, turn *t, held_turn *h, gw_error *
         turn_begin_on_loop(h, t, c, false);
         if (!resume(a, c->scope, h, context_until_ns(a, s)) &&
             !(status = context_check_cancelled(s, error)))
-            status =
-                t->own ? error_set(error, GW_TIMEOUT,
-                                   "other calls used the object of class %s until the deadline",
-                                   t->class_name)
-                       : error_set(error, GW_TIMEOUT,
-                                   "other calls used parameters of this worker until the deadline");
+            status = t->own ? error_set(error, GW_TIMEOUT,
+                                        "other calls were still using the object of class %s when "
+                                        "the deadline passed",
+                                        t->class_name)
+                            : error_set(error, GW_TIMEOUT,
+                                        "other calls were still using parameters of this worker "
+                                        "when the deadline passed");
     }
     env_leave(a->env);
     return status;

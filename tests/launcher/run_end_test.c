@@ -261,7 +261,7 @@ static void processes_that_ranks_have_started_are_stopped(void **state) {
     for (int i = 0; i < 3; i++) others[i] = open_process(read_line(l.out_fd, "[0] "));
     result r = finish(l);
     assert_int_equal(r.code, 0);
-    assert_non_null(strstr(r.err, "left behind by the ranks: stopping\n"));
+    assert_non_null(strstr(r.err, "started by the ranks still running: stopping\n"));
     for (int i = 0; i < 3; i++) {
         assert_true(has_ended(others[i]));
         close(others[i]);

@@ -51,8 +51,9 @@ gw_status segment_make(segment_map *out, gw_error *error) {
     *out = (segment_map){ .fd = memfd_create("gradwire-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING) };
     if (out->fd >= 0 && put_size(out->fd) && fcntl(out->fd, F_ADD_SEALS, SEALS) == 0 && map(out))
         return GW_OK;
-    gw_status status = error_set(error, GW_SYSTEM, "no shared memory for a connection: %s",
-                                 system_error_text(errno).text);
+    gw_status status =
+        error_set(error, GW_SYSTEM, "the shared memory of a connection cannot be made: %s",
+                  system_error_text(errno).text);
     segment_close(out);
     return status;
 }
@@ -67,8 +68,9 @@ gw_status segment_map_peers(int fd, segment_map *out, gw_error *error) {
                       "it has sent shared memory that is not sealed, or does not have %d bytes",
                       SEGMENT_BYTES);
     else if (!map(out))
-        status = error_set(error, GW_SYSTEM, "the memory of a connection: %s",
-                           system_error_text(errno).text);
+        status =
+            error_set(error, GW_SYSTEM, "the shared memory of a connection cannot be mapped: %s",
+                      system_error_text(errno).text);
     if (status) segment_close(out);
     return status;
 }

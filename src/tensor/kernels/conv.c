@@ -41,8 +41,8 @@ static bool check_channels(op_call *c, int64_t channels, int64_t groups) {
                 (long long)channels, (long long)w->sizes[1]);
     else
         op_fail(c, GW_INVALID,
-                "input has %lld channels, but the weight is for %lld in each of %lld groups: the "
-                "input must have that many in all",
+                "input has %lld channels, but the weight has %lld for each of %lld groups: the "
+                "input must have the product of the two",
                 (long long)channels, (long long)w->sizes[1], (long long)groups);
     return false;
 }

@@ -119,8 +119,8 @@ static void it_refuses_invalid_arguments(void **state) {
     gw_conv2d_with(s, x, gw_zeros(s, GW_F32, 6, 4, 3, 3), NULL, plain);
     expect_fails(s, "gw.conv2d: input has 3 channels, but the weight is for 4: they must be equal");
     gw_conv2d(s, x, gw_zeros(s, GW_F32, 6, 1, 3, 3), NULL, .groups = 2);
-    expect_fails(s, "gw.conv2d: input has 3 channels, but the weight is for 1 in each of 2 groups: "
-                    "the input must have that many in all");
+    expect_fails(s, "gw.conv2d: input has 3 channels, but the weight has 1 for each of 2 groups: "
+                    "the input must have the product of the two");
     gw_conv2d(s, x, w, NULL, .groups = 4);
     expect_fails(s, "gw.conv2d: 6 outputs cannot be divided into 4 groups: the number of groups "
                     "must divide them");

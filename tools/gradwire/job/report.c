@@ -118,7 +118,7 @@ static void print_processes(job *j, int count, const char *what) {
 }
 
 void report_leftovers(job *j, int count) {
-    if (count > 0) print_processes(j, count, "left behind by the ranks: stopping");
+    if (count > 0) print_processes(j, count, "started by the ranks still running: stopping");
 }
 
 void report_killing(job *j, int others_count) {
