@@ -128,6 +128,8 @@ typedef struct gw_launch {
     int rank, world_size;  ///< -1: not set
     int local_rank;        ///< among the ranks of this host; -1: not set
     int attempt;  ///< how often this rank was started again (--max-restarts); 0: never, or not set
+    bool
+        creates;  ///< in an elastic job: this rank creates the job (GW_JOB_CREATE), and the other ranks join it
 } gw_launch;
 
 /// Returns the rank, the world size and the like that the launcher has given to this process. For programs that start

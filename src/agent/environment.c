@@ -382,10 +382,13 @@ gw_launch environment_launch(environment_lookup variable) {
     int attempt;
     find_first(variable, r->world_size, &size_name);
     bool is_counted = parse(find(variable, "TORCHELASTIC_RESTART_COUNT"), INT_MAX, &attempt);
-    return (gw_launch){ .rank = number_of(variable, r->rank),
+    const char *creates = find(variable, "GW_ELASTIC_CREATE");
+    int rank = number_of(variable, r->rank);
+    return (gw_launch){ .rank = rank,
                         .world_size = number_of(variable, size_name),
                         .local_rank = number_of(variable, r->local_rank),
-                        .attempt = is_counted ? attempt : 0 };
+                        .attempt = is_counted ? attempt : 0,
+                        .creates = creates ? !strcmp(creates, "1") : rank == 0 };
 }
 
 // ---- Output -------------------------------------------------------------------------------------

@@ -262,8 +262,15 @@ static void a_program_may_query_before_it_joins(void **state) {
     assert_int_equal(l.world_size, 4);
     assert_int_equal(l.local_rank, 0);
     assert_int_equal(l.attempt, 0);
+    assert_false(l.creates);
     environment = (const char *const[]){ "RANK=1", "TORCHELASTIC_RESTART_COUNT=2", NULL };
     assert_int_equal(environment_launch(look_up).attempt, 2);
+    environment = (const char *const[]){ "RANK=0", "TORCHELASTIC_RESTART_COUNT=2", NULL };
+    assert_true(environment_launch(look_up).creates);
+    environment = (const char *const[]){ "RANK=0", "GW_ELASTIC_CREATE=0", NULL };
+    assert_false(environment_launch(look_up).creates);
+    environment = (const char *const[]){ "RANK=0", "GW_ELASTIC_CREATE=1", NULL };
+    assert_true(environment_launch(look_up).creates);
     environment = (const char *const[]){ "RANK=1", "TORCHELASTIC_RESTART_COUNT=-2", NULL };
     assert_int_equal(environment_launch(look_up).attempt, 0);
     environment =

@@ -13,7 +13,7 @@
 enum { MEMBERS = 3 };
 
 static gw_group *enter(gw_scope *root, gw_launch place) {
-    bool founds = place.rank == 0 && place.attempt == 0;
+    bool founds = place.creates;
     gw_rpc_init(root, .job = founds ? GW_JOB_CREATE : GW_JOB_JOIN);
     if (!gw_ok(root)) return NULL;
     if (!founds) return gw_group_join(root, "members");

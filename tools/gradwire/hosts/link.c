@@ -38,10 +38,11 @@ static struct {
     pthread_mutex_t order;  // in which decisions are made and sent
     coordinator *coordinator;
 
-    _Atomic(gw_scope *)
-        meets;  // for the thread that watches the launcher; NULL: the hosts have not met
+    pthread_mutex_t use;  // held while the thread that watches the launcher uses |meets|
+    gw_scope *meets;      // a scope for that thread; NULL: the hosts have not met
 } here = { .lock = PTHREAD_MUTEX_INITIALIZER,
            .order = PTHREAD_MUTEX_INITIALIZER,
+           .use = PTHREAD_MUTEX_INITIALIZER,
            .changed = PTHREAD_COND_INITIALIZER };
 
 static void send_to_launcher(const link_message *m) {
@@ -209,13 +210,14 @@ static void pause_heartbeat(void) {
 
 // Otherwise the other hosts would wait for ranks that no launcher watches.
 static void lose_host(void) {
-    gw_scope *s = atomic_load(&here.meets);
-    if (!s) _exit(0);
+    pthread_mutex_lock(&here.use);
+    if (!here.meets) _exit(0);
     link_message m = message_of(LINK_LOST, 0, "");
     m.node = here.run->node_rank;
     snprintf(m.text, sizeof m.text, "gradwire run on that host has not run for %d s",
              SILENT_MS / 1000);
-    report(s, &m);
+    report(here.meets, &m);
+    pthread_mutex_unlock(&here.use);
 }
 
 // A launcher that does not run cannot end its ranks; they end when it is killed (LAUN-12).
@@ -271,7 +273,9 @@ static void serve(gw_scope *root, link_watch *of) {
         notify_launcher(LINK_LOST, here.run->node_rank, 0, "no thread could be started");
         return;
     }
-    atomic_store(&here.meets, gw_scope_open(root));
+    pthread_mutex_lock(&here.use);
+    here.meets = gw_scope_open(root);
+    pthread_mutex_unlock(&here.use);
     link_message m;
     for (;;) {
         ssize_t n = recv(LAUNCHER_FD, &m, sizeof m, 0);
@@ -298,9 +302,10 @@ _Noreturn void link_main(int fd, const link_options *o) {
     if (gw_ok(root)) {
         notify_ready(&plan);
         serve(root, &watch);
-        _exit(0);  // root stays open: the other thread may be using the scope here.meets inside it
+    } else {
+        notify_launcher(LINK_CANNOT, here.run->node_rank, 0, gw_scope_error(root)->text);
     }
-    notify_launcher(LINK_CANNOT, here.run->node_rank, 0, gw_scope_error(root)->text);
+    pthread_mutex_lock(&here.use);  // until this process has ended: closing root closes here.meets
     gw_error ignored = gw_scope_close(root);
     (void)ignored;
     _exit(0);
