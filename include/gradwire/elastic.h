@@ -136,7 +136,7 @@ GW_API GW_TYPE_OF(gw_elastic_open) gw_elastic_open_with;
 /// Begins a step. First the members meet, if one was lost, asks to join, leaves, or asks for a checkpoint.
 ///
 /// Blocks: while the members meet; with fewer than .min members, until others join.
-/// Returns: a scope inside |root| for the step, for gw_elastic_end; NULL at the end of the loop.
+/// Returns: a scope inside |root| for the step, which only gw_elastic_end closes; NULL at the end of the loop.
 /// Errors: WRONG_STATE if the last step has not ended; TIMEOUT, naming the members that did not arrive; FENCED if the
 /// others continue without this one.
 GW_API gw_scope *gw_elastic_begin(gw_scope *root, gw_elastic *job);

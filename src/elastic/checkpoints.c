@@ -71,8 +71,9 @@ gw_map *checkpoints_find(gw_scope *s, const char *folder) {
     return NULL;
 }
 
-static void delete_older(gw_scope *s, const char *folder, int keep) {
-    int64_t step = INT64_MAX;
+// Files of later steps are not those of this training: they count for nothing.
+static void delete_older(gw_scope *s, const char *folder, int64_t newest, int keep) {
+    int64_t step = newest + 1;
     for (int count = 0; (step = find_before(folder, step)) >= 0; count++)
         if (count >= keep && unlink(path_of(s, folder, step)))
             log_line("the old checkpoint of step %" PRId64 " in %.300s cannot be deleted: %s", step,
@@ -82,7 +83,7 @@ static void delete_older(gw_scope *s, const char *folder, int keep) {
 void checkpoints_write(gw_scope *s, const char *folder, int64_t step, int keep, gw_map *values) {
     gw_scope *t = gw_scope_open(s);
     gw_checkpoint_save(t, path_of(t, folder, step), values);
-    if (gw_ok(t)) delete_older(t, folder, keep);
+    if (gw_ok(t)) delete_older(t, folder, step, keep);
     gw_error why = gw_scope_close(t);
     if (why.status)
         log_line("the checkpoint of step %" PRId64 " in %.300s was not written: %s", step, folder,

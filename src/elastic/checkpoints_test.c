@@ -65,6 +65,24 @@ static void write_bytes(const char *name, const char *bytes, size_t size) {
     fclose(f);
 }
 
+// They count for nothing: otherwise the checkpoint that was just written would be deleted for them.
+static void files_of_later_steps_displace_no_checkpoint(void **state) {
+    (void)state;
+    make_folder();
+    gw_scope *s = gw_scope_open(NULL);
+    for (int step = 97; step < 100; step++) {
+        char name[64];
+        snprintf(name, sizeof name, "step-%d.safetensors", step);
+        write_bytes(name, "bad", 3);
+    }
+    for (int step = 10; step <= 40; step += 10) write_step(s, step, 2);
+    assert_false(exists(20));
+    assert_true(exists(30) && exists(40) && exists(97));
+    expect_newest(s, 40);
+    gw_scope_close_up(s);
+    remove_folder();
+}
+
 static void the_newest_of_a_number_of_checkpoints_are_kept(void **state) {
     (void)state;
     make_folder();
@@ -162,5 +180,6 @@ static void a_folder_is_made_or_refused(void **state) {
 }
 
 GW_TESTS(elastic_checkpoints, the_newest_of_a_number_of_checkpoints_are_kept,
-         other_files_are_left_alone, broken_checkpoints_are_named_and_skipped,
+         files_of_later_steps_displace_no_checkpoint, other_files_are_left_alone,
+         broken_checkpoints_are_named_and_skipped,
          a_checkpoint_that_cannot_be_written_leaves_the_older_ones, a_folder_is_made_or_refused);

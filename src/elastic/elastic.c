@@ -79,6 +79,19 @@ static bool check_numbers(gw_scope *s, const gw_elastic_options *o) {
     return gw_ok(s);
 }
 
+static bool check_parameters(gw_scope *s, const gw_module *model, const gw_optimizer *opt) {
+    int found = 0;
+    for (int i = 0; gw_ok(s) && i < gw_module_parameter_count(model); i++)
+        found += optimizer_has(opt, opt->parameter_count, gw_module_parameter_at(s, model, i));
+    if (gw_ok(s) && found < opt->parameter_count)
+        scope_fail(
+            s, GW_INVALID,
+            "gw_elastic_open: the optimizer has %d parameters, of which %d are not parameters "
+            "of the model",
+            opt->parameter_count, opt->parameter_count - found);
+    return gw_ok(s);
+}
+
 static bool check(gw_scope *s, const gw_module *model, const gw_optimizer *opt,
                   const gw_elastic_options *o) {
     if (!gw_ok(s) || !check_numbers(s, o)) return false;
@@ -87,6 +100,7 @@ static bool check(gw_scope *s, const gw_module *model, const gw_optimizer *opt,
     if (opt->remote)
         return scope_fail(s, GW_INVALID, "gw_elastic_open: the optimizer %s",
                           shard_of(opt) ? "is sharded" : "has parameters of other workers");
+    if (!check_parameters(s, model, opt)) return false;
     if (o->name && !*o->name) return scope_fail(s, GW_INVALID, "gw_elastic_open: .name is empty");
     if ((unsigned)o->on_term > GW_IGNORE)
         return scope_fail(s, GW_INVALID,

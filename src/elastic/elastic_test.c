@@ -85,6 +85,12 @@ static void options_that_cannot_be_are_refused(void **state) {
 #undef REFUSED
     gw_elastic *none = gw_elastic_open(r, NULL, a.opt, .steps = 1);
     expect(a, GW_INVALID, "gw_elastic_open: model is NULL");
+    gw_module *other = gw_nn_linear(a.root, 2, 1);
+    gw_elastic_open(a.root, a.model, gw_sgd(a.root, gw_parameters(a.root, other), .lr = 0.1),
+                    .steps = 1);
+    expect(a, GW_INVALID,
+           "gw_elastic_open: the optimizer has 2 parameters, of which 2 are not parameters of the "
+           "model");
     assert_null(gw_elastic_begin(r, none));
     expect(a, GW_INVALID, "gw_elastic_begin: the job could not be opened");
     assert_null(gw_elastic_begin(r, NULL));

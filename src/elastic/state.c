@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/map.h"
+#include "optim/optimizer.h"
 #include "parallel/reform.h"
 
 #include <inttypes.h>
@@ -45,11 +46,12 @@ static account own_account(gw_scope *s, const gw_elastic *j) {
         .passes = gw_ddp_get_stats(j->ddp).completed,
         .options =
             gw_format(s,
-                      "a model of %d parameters (%08x), %" PRId64
+                      "a model of %d parameters (%08x), optimizer %s%s, %" PRId64
                       " steps, .min %d, .every_steps %" PRId64 ", .meet_every %" PRId64 "%s%s",
                       gw_module_parameter_count(j->model), (unsigned)hash_of_model(s, j->model),
-                      o->steps, o->min, o->every_steps, o->meet_every,
-                      o->checkpoint ? ", with checkpoints" : "", o->save ? ", with .save" : ""),
+                      j->opt->rule->name, o->hook ? ", with .hook" : "", o->steps, o->min,
+                      o->every_steps, o->meet_every, o->checkpoint ? ", with checkpoints" : "",
+                      o->save ? ", with .save" : ""),
     };
 }
 

@@ -150,6 +150,20 @@ a_rank_of_an_elastic_job_starts_again_alone_if_one_with_the_state_is_left(void *
     }
 }
 
+// LAUN-32: ranks that join on other hosts wait for it, also after the outcome.
+static void the_end_of_the_work_is_reported_to_all_hosts(void **state) {
+    (void)state;
+    coordinator *c = open_job(FAILURE_AUTO, 2);
+    report(c, 1, LINK_FINISHED, 0, 0);
+    assert_int_equal(expect(c, LINK_FINISHED).node, 1);
+    expect_none(c);
+    for (int node = 0; node < HOSTS; node++) done(c, node, 0, 0, RANKS);
+    expect(c, LINK_DONE);
+    report(c, 2, LINK_FINISHED, 0, 0);
+    expect(c, LINK_FINISHED);
+    coordinator_close(c);
+}
+
 static void a_decision_has_what_all_hosts_need(void **state) {
     (void)state;
     coordinator *c = open_job(FAILURE_RESTART, 3);
@@ -553,10 +567,10 @@ static void numbers_that_no_host_has_are_ignored(void **state) {
 
 GW_TESTS(run_coordinator, a_failure_is_decided_by_the_policy_and_the_states_of_all_hosts,
          a_rank_of_an_elastic_job_starts_again_alone_if_one_with_the_state_is_left,
-         a_decision_has_what_all_hosts_need, the_budget_is_of_the_whole_job,
-         two_failures_at_once_on_two_hosts_cost_two, many_failures_at_once_need_two_questions,
-         a_late_reply_is_none_to_the_next_question, a_crash_loop_ends_the_job,
-         all_ranks_start_when_they_have_ended_on_all_hosts,
+         the_end_of_the_work_is_reported_to_all_hosts, a_decision_has_what_all_hosts_need,
+         the_budget_is_of_the_whole_job, two_failures_at_once_on_two_hosts_cost_two,
+         many_failures_at_once_need_two_questions, a_late_reply_is_none_to_the_next_question,
+         a_crash_loop_ends_the_job, all_ranks_start_when_they_have_ended_on_all_hosts,
          a_failure_while_all_ranks_end_adds_nothing, the_attempts_of_all_ranks_have_one_number,
          the_loss_of_a_host_is_decided_by_the_policy_and_the_states,
          the_loss_of_host_0_ends_the_job, a_host_that_is_lost_is_not_waited_for,

@@ -371,6 +371,21 @@ static void the_others_continue_after_the_loss_of_a_host(void **state) {
     }
 }
 
+static void host_0_continues_after_the_loss_of_all_others(void **state) {
+    (void)state;
+    static const char *const rows[][2] = { { "--max-restarts=1", "--on-failure=restart" },
+                                           { "--max-restarts=1", "--on-failure=auto" },
+                                           { "--on-failure=keep", "--min-success=1" } };
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        hosts h = START(HOSTS, rows[k][0], rows[k][1], ELASTIC, "12", "host", "1");
+        finish_all(&h);
+        assert_int_equal(h.ended[0].code, 0);
+        assert_null(strstr(h.ended[0].err, "cut off"));
+        assert_int_equal(count_all(&h, " is done as one of 1\n"), 1);
+        forget_all(&h);
+    }
+}
+
 // Ranks that remain start again after it as before: while a rank runs that has been a member of the job.
 static void a_rank_starts_again_after_the_loss_of_another_host(void **state) {
     (void)state;
@@ -547,23 +562,21 @@ static void each_host_has_the_logs_of_its_attempts(void **state) {
     remove_folder(folder);
 }
 
-GW_TESTS(run_host_restarts, a_killed_rank_starts_again_and_those_of_other_hosts_continue,
-         a_rank_that_has_survived_a_loss_fails_for_its_own_reason,
-         the_ranks_of_all_hosts_start_again_from_their_checkpoint,
-         a_rank_that_does_not_end_for_a_restart_is_killed_on_its_host,
-         a_host_that_was_done_starts_its_rank_again_with_all,
-         two_failures_at_once_on_two_hosts_cost_two_restarts,
-         a_failure_beyond_the_budget_ends_the_job_on_all_hosts,
-         a_crash_loop_ends_the_job_on_all_hosts,
-         a_failure_before_any_worker_has_joined_ends_the_job_on_all_hosts,
-         a_program_that_one_host_lacks_at_its_restart_ends_the_job,
-         a_signal_to_any_host_cancels_a_restart_that_is_delayed,
-         a_signal_to_any_host_cancels_the_restart_of_all_ranks,
-         the_others_continue_after_the_loss_of_a_host,
-         a_rank_starts_again_after_the_loss_of_another_host,
-         a_loss_that_the_job_does_not_survive_ends_it,
-         auto_ends_a_job_of_a_world_size_that_loses_a_host,
-         workers_that_wait_for_a_lost_host_fail_to_join,
-         a_host_whose_launcher_is_stopped_is_lost_and_the_others_continue,
-         hosts_that_differ_in_a_policy_or_budget_are_refused,
-         each_host_has_the_logs_of_its_attempts);
+GW_TESTS(
+    run_host_restarts, a_killed_rank_starts_again_and_those_of_other_hosts_continue,
+    a_rank_that_has_survived_a_loss_fails_for_its_own_reason,
+    the_ranks_of_all_hosts_start_again_from_their_checkpoint,
+    a_rank_that_does_not_end_for_a_restart_is_killed_on_its_host,
+    a_host_that_was_done_starts_its_rank_again_with_all,
+    two_failures_at_once_on_two_hosts_cost_two_restarts,
+    a_failure_beyond_the_budget_ends_the_job_on_all_hosts, a_crash_loop_ends_the_job_on_all_hosts,
+    a_failure_before_any_worker_has_joined_ends_the_job_on_all_hosts,
+    a_program_that_one_host_lacks_at_its_restart_ends_the_job,
+    a_signal_to_any_host_cancels_a_restart_that_is_delayed,
+    a_signal_to_any_host_cancels_the_restart_of_all_ranks,
+    the_others_continue_after_the_loss_of_a_host, host_0_continues_after_the_loss_of_all_others,
+    a_rank_starts_again_after_the_loss_of_another_host,
+    a_loss_that_the_job_does_not_survive_ends_it, auto_ends_a_job_of_a_world_size_that_loses_a_host,
+    workers_that_wait_for_a_lost_host_fail_to_join,
+    a_host_whose_launcher_is_stopped_is_lost_and_the_others_continue,
+    hosts_that_differ_in_a_policy_or_budget_are_refused, each_host_has_the_logs_of_its_attempts);

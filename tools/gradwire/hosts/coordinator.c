@@ -314,7 +314,8 @@ static bool is_valid(const coordinator *c, const link_message *m) {
 void coordinator_take(coordinator *c, const link_message *m, int64_t now_ms) {
     if (!is_valid(c, m)) return;
     // A later signal counts as well: a user who sends a second one does not want to wait.
-    if (m->kind == LINK_SIGNAL || m->kind == LINK_DEAD || m->kind == LINK_ABSENT)
+    if (m->kind == LINK_SIGNAL || m->kind == LINK_DEAD || m->kind == LINK_ABSENT ||
+        m->kind == LINK_FINISHED)
         decide(c, m->kind, m);
     if (c->stage == AWAITING_NO_MORE || c->hosts[m->node].is_lost) return;
     c->now_ms = now_ms;

@@ -196,8 +196,9 @@ static void *watch_members(void *arg) {
         if (e.kind == GW_MEMBER_DIED || (e.kind == GW_MEMBER_LEFT && !is_over_soon()))
             lose_other_host(s, e.worker.rank, e.why.text);
     }
+    // DISCONNECTED: no other host is left, and each loss has been handled. WRONG_STATE: this link has left.
     const gw_error *why = gw_scope_error(s);
-    if (why->status != GW_WRONG_STATE)
+    if (why->status != GW_WRONG_STATE && why->status != GW_DISCONNECTED)
         notify_launcher(LINK_LOST, here.run->node_rank, 0, why->text);
     return NULL;
 }

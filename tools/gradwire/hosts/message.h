@@ -17,7 +17,8 @@ typedef enum link_kind {
     LINK_DONE,  // all ranks of a host have ended, the exit code is |number|; to the launcher: of all hosts
     LINK_DEAD,  // a member of any host was declared dead: its incarnation, and why
     LINK_ABSENT,  // a rank of a host has ended without having joined: |text| is the line for joining workers
-    LINK_LOST,  // |node| is lost, which ends the job; if it is this host, this host is cut off
+    LINK_LOST,      // |node| is lost, which ends the job; if it is this host, this host is cut off
+    LINK_FINISHED,  // a worker of a host has reported that the work of its elastic job is done
     // reports to host 0, of hosts whose ranks may start again
     LINK_RANK_FAILED,  // an attempt of |rank| has failed
     LINK_STATE,        // of the ranks of a host: the reply to the question |number|

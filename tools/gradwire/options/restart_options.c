@@ -42,7 +42,9 @@ bool restart_options_take(run_option option, const char *name, const char *text,
     case OPTION_BACKOFF: return parse_seconds(name, text, &out->backoff_ms);
     case OPTION_REDIRECTS: out->redirects = text; return true;
     case OPTION_TEE: out->tee = text; return true;
-    case OPTION_CHECKPOINT_DIR: out->checkpoint_dir = text; return true;
+    case OPTION_CHECKPOINT_DIR:
+        out->checkpoint_dir = text;
+        return *text || parse_complain("%s is empty, but must be the path of a folder", name);
     case OPTION_LOCAL_RANKS_FILTER: out->shown_ranks = text; return true;
     default: out->log_dir = text; return true;
     }

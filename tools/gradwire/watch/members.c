@@ -234,7 +234,7 @@ static void note_left(job *j, const worker_event *n) {
 }
 
 // Workers that still join would wait for members that may have ended (LAUN-23).
-static void note_finished(job *j) {
+void members_take_finished(job *j) {
     if (j->is_finished) return;
     j->is_finished = true;
     for (int i = 0; i < j->channels.count; i++) {
@@ -242,6 +242,13 @@ static void note_finished(job *j) {
         const job_member *m = find_member(j, to->incarnation);
         if (m && m->is_joining) channel_send(to, "finished");
     }
+}
+
+static void note_finished(job *j) {
+    if (j->is_finished) return;
+    members_take_finished(j);
+    const link_message m = message_of(LINK_FINISHED, 0, "");
+    nodes_send(&j->nodes, &m);
 }
 
 void members_take_events(job *j) {

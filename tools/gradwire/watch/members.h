@@ -37,4 +37,7 @@ void members_take_absent(job *j, const char *text);
 // The same for all ranks of a host that is lost.
 void members_take_lost_host(job *j, int node, const char *why);
 
+// A worker of any host has reported that the work of the elastic job is done: ranks that join are notified (LAUN-23).
+void members_take_finished(job *j);
+
 #endif

@@ -162,6 +162,7 @@ static void take_message(job *j, const link_message *m) {
     case LINK_ABSENT:
         if (m->node != j->options.node_rank) members_take_absent(j, m->text);
         break;
+    case LINK_FINISHED: members_take_finished(j); break;
     case LINK_ASK: reply(j, m->number); break;
     case LINK_RESTART:
     case LINK_RESTART_ALL:
