@@ -128,7 +128,9 @@ int workers_run(int world_size, int (*work)(const char *init_method, void *conte
         // SIGTERM after a failure was sent by this process.
         bool is_foreign = WIFSIGNALED(status) && (!failure || WTERMSIG(status) != SIGTERM);
         if (is_foreign && !stop_signal) report_killed(rank, status);
-        if (failure == 0 && (failure = exit_code_of(status)) != 0) end_all(pids, started, SIGTERM);
+        if (failure == 0 && exit_code_of(status) != 0) end_all(pids, started, SIGTERM);
+        // A worker that was killed is the cause of errors of the others, also if one of these has ended before.
+        if (failure == 0 || (is_foreign && failure < 128)) failure = exit_code_of(status);
     }
     sigprocmask(SIG_SETMASK, &open_mask, NULL);
     if (deaths >= 0) close(deaths);
