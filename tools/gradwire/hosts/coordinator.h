@@ -1,5 +1,5 @@
 // What host 0 decides for all hosts of a job: how it ends, which ranks start again, and whether it continues without a host that
-// is lost (docs/protocol/launcher.md, LAUN-24 to LAUN-31). The rules, without any process, connection or clock.
+// is lost (docs/protocol/launcher.md, LAUN-24 to LAUN-32). The rules, without any process, connection or clock.
 //
 //     coordinator_take(c, &report, now_ms);
 //     for (link_message decision; coordinator_next(c, &decision);) send_to_all(&decision);
