@@ -1,7 +1,7 @@
 #include "runtime/runtime.h"
 #include "testing/cluster.h"
 
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "testing/testing.h"
 
 #include <stdio.h>

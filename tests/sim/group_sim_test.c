@@ -1,5 +1,5 @@
 // Groups in the simulator: joining, leaving, crashing and joining again.
-#include "agent/member_events.h"
+#include "agent/changes/member_events.h"
 #include "runtime/runtime.h"
 #include "testing/sim.h"
 #include "base/log.h"

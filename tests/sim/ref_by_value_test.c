@@ -1,6 +1,6 @@
 // Values of references as arguments: the owner sends them directly to the called worker.
 #include "base/log.h"
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 

@@ -5,7 +5,7 @@
 // They check that an agreement returns the same on all members, also on those that are lost later; that each group has
 // one next generation; that sums are those of its members; that faults explain each error; and that all remaining
 // members finish.
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/scope.h"

@@ -1,8 +1,7 @@
 // A member of the job that sends invalid messages: no worker crashes, the others continue, and the member is lost with
 // a reason.
 #include "base/log.h"
-#include "agent/awaits.h"
-#include "agent/leave.h"
+#include "agent/messages/kinds.h"
 #include "call/protocol.h"
 #include "collective/group/group.h"
 #include "lend/lending.h"
