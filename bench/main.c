@@ -2,7 +2,7 @@
 // all of them.
 #include "bench.h"
 
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "net/env_os.h"
 
 #include <errno.h>

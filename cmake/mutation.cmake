@@ -2,7 +2,7 @@
 # src/base/failpoint.h). Programs that have it take everything else from the internal archive: of the two forms of a
 # room the linker uses the one that it finds first.
 file(GLOB mutation_sources CONFIGURE_DEPENDS src/wire/*.c src/net/shm/*.c src/net/tls/*.c src/net/handshake.c src/net/connection.c src/session/*.c src/store/*.c
-    src/membership/*.c src/agent/*.c src/future/*.c src/lend/*.c src/call/*.c src/collective/*.c src/collective/*/*.c src/reference/*.c
+    src/membership/*.c src/agent/*.c src/agent/*/*.c src/future/*.c src/lend/*.c src/call/*.c src/collective/*.c src/collective/*/*.c src/reference/*.c
     src/distributed/*/*.c src/parallel/*.c src/parallel/*/*.c src/runtime/*.c src/tensor/arena.c src/tensor/pool.c)
 list(FILTER mutation_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
 list(APPEND mutation_sources src/base/mutation.c src/base/failpoint.c)
@@ -26,7 +26,7 @@ gradwire_program(gradwire-mpi-worker gradwire-mpi-worker tests/programs/mpi_work
 # The simulated tests over the mutation form.
 file(GLOB mutation_test_sources CONFIGURE_DEPENDS tests/sim/*_sim_test.c tests/sim/jobs*.c tests/sim/passes*.c tests/sim/group_walk.c
     tests/sim/steps*.c tests/sim/ref_random_test.c tests/sim/rpc_cancel_test.c tests/sim/ref_fault_test.c
-    src/net/shm/ring_sim_test.c src/net/handshake_test.c src/net/tls/tls*_test.c src/session/*_test.c src/store/*_test.c src/membership/*_test.c src/agent/members_test.c
+    src/net/shm/ring_sim_test.c src/net/handshake_test.c src/net/tls/tls*_test.c src/session/*_test.c src/store/*_test.c src/membership/*_test.c src/agent/members/members_test.c
     src/collective/plan/plan_test.c src/testing/sim_faults_test.c)
 gradwire_program(gradwire-mutations gradwire-mutations ${mutation_test_sources} ${cartpole_sources}
     tests/sim/cartpole_play.c $<TARGET_OBJECTS:gradwire-mutation-objects>)

@@ -572,7 +572,7 @@ end:
             most = y;
             y = 0;
             frozen[0] = 1;
-#ifdef NO_ASKING
+#ifdef NO_QUERYING
             answers = MEMBERS
 #else
             send_to_others(0, QUERY, about, cause, 0)

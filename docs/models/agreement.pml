@@ -65,7 +65,7 @@ inline send(me, to, k, n, d) {
     fi
 }
 
-inline tell_others(me, k) {
+inline notify_others(me, k) {
     j = 0;
     do
     :: j < MEMBERS -> send(me, j, k, round[me], stored[me]); j++
@@ -190,12 +190,12 @@ end:
             fi;
             leads[me] = 1;
             has_stored[me] = 0;
-            tell_others(me, DECIDED)
+            notify_others(me, DECIDED)
     }
     /* GRP-13 */
     :: d_step {
         !dead[me] && MAY_RELEASE(me) ->
-            tell_others(me, RELEASED);
+            notify_others(me, RELEASED);
             return_it(me)
     }
     :: d_step { !dead[me] && crashes < CRASHES -> crashes++; dead[me] = 1 }

@@ -37,10 +37,10 @@ bit is_bulk_of[FRAMES + 1];
 
 /* The receiver */
 byte received, announced;
-byte bulk_come[MESSAGES];
+byte bulk_arrived[MESSAGES];
 bit started[MESSAGES];
 
-#define WHOLE(m) (announced > m && bulk_come[m] == BULK(m))
+#define WHOLE(m) (announced > m && bulk_arrived[m] == BULK(m))
 
 /* Frames on their way: message, which piece of its bulk (0: its stream), damaged. Numbers count up by themselves. */
 chan wire = [2] of { byte, byte, bit };
@@ -81,7 +81,7 @@ inline take_ack(number) {
     assert(acked_streams <= announced);
     n = 0;
     do
-    :: n < MESSAGES -> assert(acked_bulk[n] <= bulk_come[n]); n++
+    :: n < MESSAGES -> assert(acked_bulk[n] <= bulk_arrived[n]); n++
     :: else -> break
     od;
     n = 0
@@ -89,7 +89,7 @@ inline take_ack(number) {
 
 /* SES-7 */
 inline resume() {
-#ifndef NO_TELLING
+#ifndef NO_REPORTING
     take_ack(received);
 #endif
     filled = acked;
@@ -150,7 +150,7 @@ inline take_frame() {
             received = arriving;
             if
             :: piece == 0 -> assert(m == announced); announced = announced + 1
-            :: else -> assert(announced > m && piece == bulk_come[m] + 1); bulk_come[m] = piece
+            :: else -> assert(announced > m && piece == bulk_arrived[m] + 1); bulk_arrived[m] = piece
             fi
         fi
     fi

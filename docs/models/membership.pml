@@ -68,9 +68,9 @@ bit only_crashes = 1;
 bit ticked[WORKERS];
 byte calm;                       /* rounds since the last fault */
 
-#define GOES_ON(x) (body[x] == RUNS && !fenced[x])
-#define REACHES(x, y) (UP(y, x) && GOES_ON(y))   /* messages of y arrive at x */
-#define MEETS(x, y) (UP_BOTH(x, y) && GOES_ON(y))
+#define CONTINUES(x) (body[x] == RUNS && !fenced[x])
+#define REACHES(x, y) (UP(y, x) && CONTINUES(y))   /* messages of y arrive at x */
+#define EXCHANGES(x, y) (UP_BOTH(x, y) && CONTINUES(y))
 
 /* MEM-24 */
 bit acted[WORKERS * WORKERS];    /* x has acted on the end of y */
@@ -96,7 +96,7 @@ inline act(x) {
 }
 
 /* Whether a quorum of all workers could always receive from y. */
-inline look_whether_steady(y) {
+inline check_steady(y) {
     count = 0; z = 0;
     do
     :: z < WORKERS ->
@@ -113,7 +113,7 @@ inline look_whether_steady(y) {
 inline fence(x) {
     if
     :: !fenced[x] ->
-        look_whether_steady(x);
+        check_steady(x);
 #ifndef JOINS
         assert(!steady);
 #endif
@@ -136,7 +136,7 @@ byte unanswered[WORKERS * WORKERS];  /* rounds */
 #define IS_PRESENT(x, z) (stage[AT(x, z)] <= ACTIVE)
 
 /* "More than half, or half with the lowest": among those |in| the count, how many are present and pass. */
-#define LOOK_FOR_QUORUM(x, in, test) \
+#define FIND_QUORUM(x, in, test) \
     all = 0; count = 0; z = 0; with_lowest = 0; \
     do \
     :: z < WORKERS -> \
@@ -184,7 +184,7 @@ inline merge(x, y) {
 }
 
 /* Whether the view of x contains a decision that is not committed. */
-inline look_for_failed(x) {
+inline find_failed(x) {
     pending = 0; z = 0;
     do
     :: z < WORKERS -> pending = pending || stage[AT(x, z)] == FAILED; z++
@@ -200,7 +200,7 @@ inline hear(x) {
     do
     :: y < WORKERS && !fenced[x] ->
         if
-        :: y != x && IS_PRESENT(x, y) && MEETS(x, y) && acted[AT(y, x)] ->
+        :: y != x && IS_PRESENT(x, y) && EXCHANGES(x, y) && acted[AT(y, x)] ->
 #ifndef NO_FENCING
             fence(x)
 #endif
@@ -216,7 +216,7 @@ inline hear(x) {
 #ifdef NO_DOUBT
             stage[AT(x, y)] = REMOVED
 #else
-            look_for_failed(x);
+            find_failed(x);
             stage[AT(x, y)] = (fresh[AT(x, y)] && unanswered[AT(x, y)] < SUSPECTED && !pending -> REMOVED : FAILED)
 #endif
 #endif
@@ -228,7 +228,7 @@ inline hear(x) {
 }
 
 /* One bad link is no evidence of an end: a yes counts as a message received. */
-inline ask_others(x) {
+inline query_others(x) {
     y = 0;
     do
     :: y < WORKERS ->
@@ -239,7 +239,7 @@ inline ask_others(x) {
             do
             :: z < WORKERS ->
                 if
-                :: z != x && z != y && IS_PRESENT(x, z) && MEETS(x, z) && IS_PRESENT(z, x) && IS_PRESENT(z, y) && REACHES(z, y) && !acted[AT(y, z)] -> yes = 1
+                :: z != x && z != y && IS_PRESENT(x, z) && EXCHANGES(x, z) && IS_PRESENT(z, x) && IS_PRESENT(z, y) && REACHES(z, y) && !acted[AT(y, z)] -> yes = 1
                 :: else
                 fi;
                 z++
@@ -265,7 +265,7 @@ inline note_answers(x) {
     do
     :: y < WORKERS ->
         if
-        :: y != x && MEETS(x, y) && IS_PRESENT(y, x) -> unanswered[AT(x, y)] = 0
+        :: y != x && EXCHANGES(x, y) && IS_PRESENT(y, x) -> unanswered[AT(x, y)] = 0
         :: else ->
             if
             :: y != x && unanswered[AT(x, y)] < SUSPECTED -> unanswered[AT(x, y)]++
@@ -296,7 +296,7 @@ inline find_coordinator(x) {
 }
 
 /* The coordinator decides, or a worker that receives from no lower rank. */
-inline look_whether_candidate(x) {
+inline check_candidate(x) {
     candidate = 1;
     z = 0;
     do
@@ -309,10 +309,10 @@ inline look_whether_candidate(x) {
 }
 
 inline decide(x) {
-    look_whether_candidate(x);
-    LOOK_FOR_QUORUM(x, IS_VOTER, ANSWERS);
+    check_candidate(x);
+    FIND_QUORUM(x, IS_VOTER, ANSWERS);
     may = quorum;
-    LOOK_FOR_QUORUM(x, IS_PRESENT, ANSWERS);
+    FIND_QUORUM(x, IS_PRESENT, ANSWERS);
     may = may && quorum;
 #ifdef NO_QUORUM
     may = 1;
@@ -322,7 +322,7 @@ inline decide(x) {
     :: y < WORKERS ->
         if
         :: may && candidate && y != x && IS_PRESENT(x, y) && silent[AT(x, y)] >= DEAD ->
-            look_whether_steady(y);
+            check_steady(y);
 #ifndef JOINS
             assert(!steady);
 #endif
@@ -335,15 +335,15 @@ inline decide(x) {
 }
 
 /* MEM-15: a view is committed once a quorum of the voters, and of the present members, has it. */
-inline settle(x) {
+inline conclude(x) {
     y = 0;
     do
     :: y < WORKERS -> compare(x, y); y++
     :: else -> break
     od;
-    LOOK_FOR_QUORUM(x, IS_VOTER, KNOWS);
+    FIND_QUORUM(x, IS_VOTER, KNOWS);
     may = quorum;
-    LOOK_FOR_QUORUM(x, IS_PRESENT, KNOWS);
+    FIND_QUORUM(x, IS_PRESENT, KNOWS);
     y = 0;
     do
     :: y < WORKERS ->
@@ -363,14 +363,14 @@ inline settle(x) {
 
 /* A worker requests to join; the coordinator admits it if it receives from a quorum and all present members have its view. */
 inline admit(x) {
-    LOOK_FOR_QUORUM(x, IS_VOTER, HEARS);
+    FIND_QUORUM(x, IS_VOTER, HEARS);
     z = 0;
     do
     :: z < WORKERS -> quorum = quorum && (z == x || !IS_PRESENT(x, z) || agrees[AT(x, z)]); z++
     :: else -> break
     od;
-#ifdef NO_ASKING
-    LOOK_FOR_QUORUM(x, IS_VOTER, HEARS);
+#ifdef NO_QUERYING
+    FIND_QUORUM(x, IS_VOTER, HEARS);
 #endif
     if
     :: quorum && !rank_of[x] -> rank_of[x] = x + 1; calm = 0
@@ -379,7 +379,7 @@ inline admit(x) {
 }
 
 inline stay(x) {
-    LOOK_FOR_QUORUM(x, IS_VOTER, HEARS);
+    FIND_QUORUM(x, IS_VOTER, HEARS);
 #ifdef NO_QUORUM
     quorum = 1;
 #endif
@@ -395,7 +395,7 @@ inline stay(x) {
 }
 
 /* MEM-22: a joining worker without a voter in its view was never admitted. Others may have become voters without its receiving that. */
-inline look_for_active(x) {
+inline find_active(x) {
     may = 0; z = 0;
     do
     :: z < WORKERS -> may = may || stage[AT(x, z)] == ACTIVE; z++
@@ -406,7 +406,7 @@ inline look_for_active(x) {
 inline tick(x) {
     hear(x);
 #ifndef NO_VOTERS
-    look_for_active(x);
+    find_active(x);
     if
     :: !may -> fenced[x] = 1
     :: else
@@ -414,7 +414,7 @@ inline tick(x) {
 #endif
     if
     :: !fenced[x] ->
-        ask_others(x);
+        query_others(x);
         note_answers(x);
         find_coordinator(x); decide(x); find_coordinator(x)
     :: else
@@ -425,9 +425,9 @@ inline tick(x) {
 #else
     :: !fenced[x] && coordinator[x] == x
 #endif
-        -> settle(x);
+        -> conclude(x);
         if
-        :: newcomer -> admit(x)
+        :: joiner -> admit(x)
         :: else
         fi
     :: else
@@ -451,7 +451,7 @@ inline forget(x) {
 }
 
 inline tidy() {
-    y = 0; z = 0; all = 0; count = 0; with_lowest = 0; quorum = 0; may = 0; candidate = 0; steady = 0; yes = 0; newcomer = 0; pending = 0;
+    y = 0; z = 0; all = 0; count = 0; with_lowest = 0; quorum = 0; may = 0; candidate = 0; steady = 0; yes = 0; joiner = 0; pending = 0;
     do
     :: y < WORKERS -> same[y] = 0; y++
     :: else -> break
@@ -462,11 +462,11 @@ inline tidy() {
 /* ---- Events ---- */
 proctype worker(byte x) {
     byte y, z, all, count;
-    bit with_lowest, quorum, may, candidate, steady, yes, newcomer, pending;
+    bit with_lowest, quorum, may, candidate, steady, yes, joiner, pending;
     bit same[WORKERS];
     do
     :: d_step {
-        GOES_ON(x) && !ticked[x] -> tick(x); ticked[x] = 1;
+        CONTINUES(x) && !ticked[x] -> tick(x); ticked[x] = 1;
         if
         :: fenced[x] -> forget(x)
         :: else
@@ -475,7 +475,7 @@ proctype worker(byte x) {
     }
 #if !defined(JOINS) && !defined(PARTS) && !defined(ONE_WAY)
     :: d_step { /* the same, with a worker that wants to join */
-        GOES_ON(x) && !ticked[x] && !rank_of[x] -> newcomer = 1; tick(x); ticked[x] = 1;
+        CONTINUES(x) && !ticked[x] && !rank_of[x] -> joiner = 1; tick(x); ticked[x] = 1;
         if
         :: fenced[x] -> forget(x)
         :: else
@@ -489,7 +489,7 @@ proctype worker(byte x) {
         body[x] = CRASHED; faults++; calm = 0; forget(x); tidy()
     }
     :: d_step {
-        GOES_ON(x) && faults < FAULTS ->
+        CONTINUES(x) && faults < FAULTS ->
         body[x] = STOPPED; stopped_once[x] = 1; only_crashes = 0; faults++; calm = 0
     }
     :: d_step { /* it resumes: its silence was its own, so it suspects no member for it */
@@ -541,7 +541,7 @@ proctype cable(byte x, y) {
     od
 }
 
-#define HAS_TICKED(x) (!GOES_ON(x) || ticked[x])
+#define HAS_TICKED(x) (!CONTINUES(x) || ticked[x])
 #if WORKERS == 2
 #define ALL_HAVE_TICKED (HAS_TICKED(0) && HAS_TICKED(1))
 #elif WORKERS == 3
@@ -578,7 +578,7 @@ proctype time() {
             do
             :: y < WORKERS ->
                 if
-                :: GOES_ON(x) && GOES_ON(y) ->
+                :: CONTINUES(x) && CONTINUES(y) ->
                     assert(IS_PRESENT(x, y));
                     assert(rank_of[x] == rank_of[y]);
                     z = 0;

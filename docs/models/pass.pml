@@ -8,7 +8,7 @@
  * each pair. Each worker's part may fail, and I may cancel, at any time (FAULTS in all); any worker may crash (CRASHES),
  * and each of the others detects it at a time of its own. With -DMANY marks are sent alone, not with gradients.
  *
- * Safety: when a pass has succeeded at the initiator, it is complete on every live worker, and no worker settles a pass
+ * Safety: when a pass has succeeded at the initiator, it is complete on every live worker, and no worker finalizes a pass
  * that has failed. A call after a pass finds its gradients on each worker if it was successful, and on none if it was
  * not. A marked slot gets one gradient in a pass, the others none. A pass fails only if something has failed in it,
  * or a worker is lost: so a failed pass leaves the graph as it was.
@@ -39,8 +39,8 @@
 #define WORKERS 3
 
 /* Messages, with the names of that page. */
-#define ASK 1            /* gw.marks */
-#define TOLD 2           /* the reply, and whether P had one */
+#define GET_MARKS 1            /* gw.marks */
+#define MARKS_REPLY 2           /* the reply, and whether P had one */
 #define MARKS 3          /* a gradient message without a gradient */
 #define GRADIENT 4
 #define DONE 5
@@ -80,7 +80,7 @@ bit has[WORKERS * (PASSES + 1)];
 #define RUNNING 2
 #define REDUCING 3       /* Q's answer arrives later (PASS-11) */
 #define COMPLETE 4
-#define SETTLED 5
+#define FINALIZED 5
 byte part[WORKERS * (PASSES + 1)];
 #define PART(w, n) part[(w) * (PASSES + 1) + (n)]
 byte ended[WORKERS], has_failed[WORKERS];    /* as the initiator has reported: passes below have ended, and these have failed */
@@ -89,7 +89,7 @@ bit aborted[WORKERS * (PASSES + 1)];
 
 /* The initiator. */
 #define STARTING 0
-#define ASKED 1
+#define AWAITING_MARKS 1
 #define PLANNING 2
 #define EXECUTING 3
 #define DECIDED 4
@@ -101,7 +101,7 @@ byte failures;           /* bit n: pass n has failed */
 #define OPEN 0
 #define SUCCEEDED 1
 #define FAILED 2
-byte verdict[PASSES + 1];
+byte outcome[PASSES + 1];
 
 hidden byte m, kind, n, slot, below, which;    /* within one step */
 
@@ -115,8 +115,8 @@ inline send(from, to, what, number, flag, end, mask) {
 /* ---- Participants ---- */
 
 /* The worker deletes its part of the graph. */
-inline settle(w, number) {
-    assert(verdict[number] == SUCCEEDED);
+inline finalize(w, number) {
+    assert(outcome[number] == SUCCEEDED);
     HAS(w, graph[number]) = 0
 }
 
@@ -128,7 +128,7 @@ inline drop(w, number) {
 inline fail_part(w, number) {
     ABORTED(w, number) = 1;
     drop(w, number);
-#ifndef NO_TELLING
+#ifndef NO_NOTIFYING
     send(w, I, ABORT, number, 0, 0, 0)
 #endif
 }
@@ -143,10 +143,10 @@ inline note_ended(w, end, mask) {
     do
     :: m <= PASSES ->
         if
-        :: m < end && PART(w, m) != NONE && (mask >> m) & 1 -> assert(PART(w, m) != SETTLED); drop(w, m)
-        :: m < end && PART(w, m) == COMPLETE && !((mask >> m) & 1) -> settle(w, m); PART(w, m) = SETTLED
+        :: m < end && PART(w, m) != NONE && (mask >> m) & 1 -> assert(PART(w, m) != FINALIZED); drop(w, m)
+        :: m < end && PART(w, m) == COMPLETE && !((mask >> m) & 1) -> finalize(w, m); PART(w, m) = FINALIZED
         :: m < end && (PART(w, m) == MARKING || PART(w, m) == RUNNING || PART(w, m) == REDUCING) && !((mask >> m) & 1) ->
-            assert(verdict[m] == FAILED);
+            assert(outcome[m] == FAILED);
             drop(w, m)
         :: else
         fi;
@@ -163,9 +163,9 @@ inline note_heard(w, end, mask) {
     :: m <= PASSES ->
         if
 #ifdef NO_DOUBT
-        :: m < end && PART(w, m) == COMPLETE -> settle(w, m); PART(w, m) = SETTLED
+        :: m < end && PART(w, m) == COMPLETE -> finalize(w, m); PART(w, m) = FINALIZED
 #else
-        :: m < end && PART(w, m) == COMPLETE && !((mask >> m) & 1) -> settle(w, m); PART(w, m) = SETTLED
+        :: m < end && PART(w, m) == COMPLETE && !((mask >> m) & 1) -> finalize(w, m); PART(w, m) = FINALIZED
 #endif
         :: else
         fi;
@@ -228,11 +228,11 @@ inline read(w) {
         if
         :: m > n
 #ifdef NO_SHOWING
-        :: m <= n && verdict[m] == SUCCEEDED -> assert(PART(w, m) == SETTLED)
+        :: m <= n && outcome[m] == SUCCEEDED -> assert(PART(w, m) == FINALIZED)
 #else
-        :: m <= n && verdict[m] == SUCCEEDED -> assert(PART(w, m) == COMPLETE || PART(w, m) == SETTLED)
+        :: m <= n && outcome[m] == SUCCEEDED -> assert(PART(w, m) == COMPLETE || PART(w, m) == FINALIZED)
 #endif
-        :: else -> assert(PART(w, m) != COMPLETE && PART(w, m) != SETTLED)
+        :: else -> assert(PART(w, m) != COMPLETE && PART(w, m) != FINALIZED)
         fi;
         m++
     :: else -> break
@@ -246,8 +246,8 @@ inline close_scope(w) {
     do
     :: m <= PASSES ->
         if
-        :: PART(w, m) == COMPLETE -> settle(w, m); drop(w, m)
-        :: PART(w, m) == SETTLED -> drop(w, m)
+        :: PART(w, m) == COMPLETE -> finalize(w, m); drop(w, m)
+        :: PART(w, m) == FINALIZED -> drop(w, m)
         :: else
         fi;
         m++
@@ -258,14 +258,14 @@ inline close_scope(w) {
 
 inline at_participant(w, from) {
     if
-    :: kind == ASK -> send(w, I, TOLD, n, HAS(w, graph[n]), 0, 0)
+    :: kind == GET_MARKS -> send(w, I, MARKS_REPLY, n, HAS(w, graph[n]), 0, 0)
     :: kind == MARKS || kind == GRADIENT -> gradient_received(w, from)
     :: kind == ABORT ->
         if
         :: n >= ended[w] -> ABORTED(w, n) = 1
         :: else
         fi;
-        assert(PART(w, n) != SETTLED);
+        assert(PART(w, n) != FINALIZED);
         drop(w, n)
     :: kind == READ -> read(w)
     :: kind == SCOPE_CLOSED ->
@@ -330,7 +330,7 @@ inline answer_late(w, number) {
 
 inline at_initiator(from) {
     if
-    :: kind == TOLD && phase == ASKED && n == pass -> phase = PLANNING; error = error || !slot
+    :: kind == MARKS_REPLY && phase == AWAITING_MARKS && n == pass -> phase = PLANNING; error = error || !slot
     :: kind == GRADIENT && IS_THIS(n) -> assert(!CAME(IQ, n)); CAME(IQ, n) = 1
     :: kind == DONE && IS_THIS(n) && from == P -> undone_p = 0
     :: kind == DONE && IS_THIS(n) && from == Q -> undone_q = 0
@@ -351,8 +351,8 @@ inline at_initiator(from) {
 #endif
 
 inline fail_pass() {
-    assert(verdict[pass] == OPEN);
-    verdict[pass] = FAILED;
+    assert(outcome[pass] == OPEN);
+    outcome[pass] = FAILED;
     failures = failures | (1 << pass);
     phase = DECIDED
 }
@@ -368,9 +368,9 @@ inline abort_all() {
 #define IS_COMPLETE_AT(w) (!alive[w] || PART(w, pass) == COMPLETE)
 
 inline succeed() {
-    assert(verdict[pass] == OPEN);
+    assert(outcome[pass] == OPEN);
     assert(IS_COMPLETE_AT(P) && IS_COMPLETE_AT(Q));
-    verdict[pass] = SUCCEEDED;
+    outcome[pass] = SUCCEEDED;
     HAS(I, graph[pass]) = 0;
     phase = DECIDED
 }
@@ -393,7 +393,7 @@ inline go_on() {
     sent_pi = 0; sent_qi = 0; undone_p = 0; undone_q = 0; error = 0;
     if
     :: pass < PASSES ->
-        graph[pass + 1] = (verdict[pass] == SUCCEEDED -> graph[pass] + 1 : graph[pass]);
+        graph[pass + 1] = (outcome[pass] == SUCCEEDED -> graph[pass] + 1 : graph[pass]);
         pass++;
         phase = STARTING
     :: else ->
@@ -410,7 +410,7 @@ end:
         alive[I] && phase == STARTING ->
         if
         :: IS_LOST(I, P) -> fail_pass()
-        :: else -> send(I, P, ASK, pass, 0, 0, 0); phase = ASKED
+        :: else -> send(I, P, GET_MARKS, pass, 0, 0, 0); phase = AWAITING_MARKS
         fi
     }
     :: d_step { alive[I] && phase == PLANNING -> begin() }
@@ -424,9 +424,9 @@ end:
     }
     :: d_step { alive[I] && phase == EXECUTING && error -> abort_all() }
     :: d_step { alive[I] && phase == EXECUTING && !error && IS_COMPLETE(pass) -> succeed() }
-    :: d_step { alive[I] && phase == ASKED && error -> fail_pass() }
+    :: d_step { alive[I] && phase == AWAITING_MARKS && error -> fail_pass() }
     :: d_step {
-        alive[I] && phase >= ASKED && phase <= EXECUTING && !error && faults < FAULTS ->
+        alive[I] && phase >= AWAITING_MARKS && phase <= EXECUTING && !error && faults < FAULTS ->
         faults++; failed_in[pass] = 1; error = 1
     }
     :: d_step { alive[I] && phase == DECIDED -> go_on() }
@@ -477,9 +477,9 @@ inline lose(y, x) {
     drain(x, y);
     if
 #ifndef NO_LOSING
-    :: y == I && phase >= ASKED && phase <= EXECUTING && (x == P || phase == EXECUTING) -> error = 1    /* PASS-6 */
+    :: y == I && phase >= AWAITING_MARKS && phase <= EXECUTING && (x == P || phase == EXECUTING) -> error = 1    /* PASS-6 */
 #endif
-#ifndef NO_LETTING_GO
+#ifndef NO_RELEASING
     :: y != I && x == I ->       /* PASS-5: others may have received that it succeeded; PASS-7 */
         m = 1;
         do
@@ -531,19 +531,19 @@ proctype rest() {
         number = 1;
         do
         :: number <= PASSES ->
-            assert(!alive[I] || verdict[number] != OPEN);
-            assert(verdict[number] != FAILED || failed_in[number] || crashes);
+            assert(!alive[I] || outcome[number] != OPEN);
+            assert(outcome[number] != FAILED || failed_in[number] || crashes);
             w = P;
             do
             :: w <= Q ->
                 assert(!alive[w] || PART(w, number) == NONE);
-                assert(!alive[w] || verdict[number] != SUCCEEDED || !HAS(w, graph[number]));
+                assert(!alive[w] || outcome[number] != SUCCEEDED || !HAS(w, graph[number]));
                 assert(!alive[w] || !alive[I] || HAS(w, graph[number]) == HAS(I, graph[number]));
                 w++
             :: else -> break
             od;
-            assert(!alive[I] || verdict[number] != SUCCEEDED || !HAS(I, graph[number]));
-            assert(!alive[I] || number < PASSES || verdict[number] != FAILED || HAS(I, graph[number]));
+            assert(!alive[I] || outcome[number] != SUCCEEDED || !HAS(I, graph[number]));
+            assert(!alive[I] || number < PASSES || outcome[number] != FAILED || HAS(I, graph[number]));
             number++
         :: else -> break
         od;

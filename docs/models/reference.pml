@@ -181,7 +181,7 @@ inline owner_loses(x) {
     :: i < FORKS ->
         if
         :: HOLDER(i) == x ->
-#ifndef NO_STRIKING_OFF
+#ifndef NO_REMOVING
             listed[i] = 0;
 #endif
             waiting[i] = 0
@@ -277,7 +277,7 @@ inline holder_loses(y, x) {
             pin[i + 1] = 0
 #endif
         :: i > 0 && HOLDER(i) == x && PARENT(i) == y && pin[i] ->
-#ifndef NO_LETTING_GO
+#ifndef NO_RELEASING
             pin[i] = 0;
             give_back(i - 1)
 #endif

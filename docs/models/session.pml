@@ -220,7 +220,7 @@ inline take_ack(e, ack) {
 
 /* SES-7 */
 inline resume(e, ack) {
-#ifndef NO_TELLING
+#ifndef NO_REPORTING
     take_ack(e, ack);
 #endif
 #ifdef NO_RESENDING
@@ -232,7 +232,7 @@ inline resume(e, ack) {
     state[e] = CONNECTED
 }
 
-inline know(e, connection_number) {
+inline note_number(e, connection_number) {
     number[e] = connection_number;
     assert(connection_number <= 1 + FAULTS)
 }
@@ -299,7 +299,7 @@ inline accept(e, connection, theirs, has) {
             holder[2 * connection + 1] = e + 1;
             put((2 * connection + 1), WELCOME, theirs, received[e]);
             resume(e, has);
-            know(e, theirs)
+            note_number(e, theirs)
         fi
     fi
 }
@@ -381,7 +381,7 @@ inline take_in(e) {
     :: kind == WELCOME ->
         assert(state[e] == AWAITING_WELCOME && first == number[e] + 1);
         resume(e, second);
-        know(e, first)
+        note_number(e, first)
     :: kind == REFUSAL -> at_refused(e, second, first)
     :: else -> at_frame(e)
     fi
@@ -469,7 +469,7 @@ end:
     od
 }
 
-proctype place() {
+proctype restarter() {
 end:
     do
     :: d_step { RESTARTS && !gone[B] -> end_worker(B) }
@@ -511,7 +511,7 @@ init {
         :: x < CONNECTIONS -> run network(x); x++
         :: else -> break
         od;
-        run place();
+        run restarter();
         run rest();
         x = 0
     }

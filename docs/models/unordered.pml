@@ -8,7 +8,7 @@
  * fencing. Over sessions (reference.pml) no message arrives twice or late, and neither tombstones nor retries are needed.
  *
  * -DNO_HOLDING: A may give back at once. -DNO_TOMBSTONES: a fork request is listed unless it is listed already.
- * -DRETRIES=5: give up after that many. -DNO_STRIKING_OFF: forks of the dead stay listed.
+ * -DRETRIES=5: give up after that many. -DNO_REMOVING: forks of the dead stay listed.
  */
 #ifndef LOSSES
 #define LOSSES 0
@@ -24,11 +24,11 @@
 byte fork, fork_request, fork_ack, child_accept, release_a, released_a, release_b, released_b;
 byte losses, eager, again_fork, again_request, again_accept, again_a, again_b;
 /* The owner. */
-bit lists_a = 1, lists_b, tombstone_b, struck_off, freed;
+bit lists_a = 1, lists_b, tombstone_b, is_removed, freed;
 /* The parent. */
 bit a_holds = 1, a_has_sent, a_may_go, a_gives_back, a_is_done;
 /* The child. */
-bit b_has_come, b_is_confirmed, b_holds, b_gives_back, b_is_done, b_is_dead;
+bit b_has_arrived, b_is_confirmed, b_holds, b_gives_back, b_is_done, b_is_dead;
 
 inline free_if_unused() {
     if
@@ -63,7 +63,7 @@ active proctype network() {
     :: atomic {
         fork > 0 -> fork--;
         if
-        :: !b_has_come && !b_is_dead -> b_has_come = 1; b_holds = 1; fork_request++
+        :: !b_has_arrived && !b_is_dead -> b_has_arrived = 1; b_holds = 1; fork_request++
         :: else
         fi
     }
@@ -73,8 +73,8 @@ active proctype network() {
 #ifndef NO_TOMBSTONES
         :: tombstone_b
 #endif
-#ifndef NO_STRIKING_OFF
-        :: struck_off
+#ifndef NO_REMOVING
+        :: is_removed
 #endif
         :: else -> lists_b = 1
         fi
@@ -93,20 +93,20 @@ active proctype network() {
     :: atomic { released_b > 0 -> released_b--; b_is_done = 1 }
 
     /* Again after a loss. */
-    :: atomic { a_has_sent && !b_has_come && !b_is_dead && fork == 0 && again_fork < RETRIES -> again_fork++; fork++ }
-    :: atomic { b_has_come && !b_is_dead && !b_is_confirmed && fork_request + fork_ack == 0 && again_request < RETRIES -> again_request++; fork_request++ }
+    :: atomic { a_has_sent && !b_has_arrived && !b_is_dead && fork == 0 && again_fork < RETRIES -> again_fork++; fork++ }
+    :: atomic { b_has_arrived && !b_is_dead && !b_is_confirmed && fork_request + fork_ack == 0 && again_request < RETRIES -> again_request++; fork_request++ }
     :: atomic { b_is_confirmed && !b_is_dead && !a_may_go && child_accept == 0 && again_accept < RETRIES -> again_accept++; child_accept++ }
     :: atomic { a_gives_back && !a_is_done && release_a + released_a == 0 && again_a < RETRIES -> again_a++; release_a++ }
     :: atomic { b_gives_back && !b_is_dead && !b_is_done && release_b + released_b == 0 && again_b < RETRIES -> again_b++; release_b++ }
     /* Again although nothing was lost. */
-    :: atomic { eager < EAGER && b_has_come && !b_is_dead && !b_is_confirmed && fork_request + fork_ack > 0 -> eager++; fork_request++ }
+    :: atomic { eager < EAGER && b_has_arrived && !b_is_dead && !b_is_confirmed && fork_request + fork_ack > 0 -> eager++; fork_request++ }
     :: atomic { eager < EAGER && b_gives_back && !b_is_dead && !b_is_done && release_b + released_b > 0 -> eager++; release_b++ }
 
 #ifdef CRASH
     :: atomic { a_has_sent && !b_is_dead && !b_is_done -> b_is_dead = 1 }
     :: atomic { b_is_dead && a_has_sent && !a_may_go -> a_may_go = 1 }
-#ifndef NO_STRIKING_OFF
-    :: atomic { b_is_dead && !struck_off -> struck_off = 1; lists_b = 0; free_if_unused() }
+#ifndef NO_REMOVING
+    :: atomic { b_is_dead && !is_removed -> is_removed = 1; lists_b = 0; free_if_unused() }
 #endif
 #endif
     :: atomic { timeout -> assert(freed); break }

@@ -1,12 +1,14 @@
 // The life of an agent: opening it on a scope, and closing it with the scope.
-#include "agent/agent.h"
+#include "agent/open.h"
 
-#include "agent/environment.h"
-#include "agent/error_file.h"
-#include "agent/leave.h"
-#include "agent/member_table.h"
-#include "agent/receive.h"
-#include "agent/send.h"
+#include "agent/changes/stop.h"
+#include "agent/dispatch/receive.h"
+#include "agent/joining/joining.h"
+#include "agent/leaving/leave.h"
+#include "agent/members/member_table.h"
+#include "agent/messages/send.h"
+#include "agent/settings/environment.h"
+#include "agent/settings/error_file.h"
 #include "base/log.h"
 #include "net/transport/interfaces.h"
 

@@ -1,7 +1,9 @@
 // gw_rpc_shutdown and gw_rpc_leave.
-#include "agent/awaits.h"
-#include "agent/leave.h"
+#include "agent/leaving/leave_internal.h"
 
+#include "agent/bodies/context.h"
+#include "agent/changes/stop.h"
+#include "agent/leaving/awaits.h"
 #include "base/failpoint.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 // The caller's side: a request is sent, and ends.
 #include "call/call.h"
 
-#include "agent/member_table.h"
+#include "agent/members/member_table.h"
 #include "base/failpoint.h"
 #include "base/mutation.h"
 #include "call/flow_control.h"

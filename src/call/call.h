@@ -2,7 +2,7 @@
 #ifndef CALL_CALL_H
 #define CALL_CALL_H
 
-#include "agent/message_io.h"
+#include "agent/messages/message_io.h"
 #include "call/calls.h"
 
 // A call from its request being written to its being sent; on its caller's stack.

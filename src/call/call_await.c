@@ -1,6 +1,6 @@
 // Calls of the library's own functions whose replies need the program of the callee, as a point-to-point message
 // needs a receiver: WAIT-1.
-#include "agent/awaits.h"
+#include "agent/leaving/awaits.h"
 #include "base/mem.h"
 #include "call/call.h"
 #include "future/future.h"

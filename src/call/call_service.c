@@ -1,7 +1,7 @@
 // The service of calls: its functions for the agent.
 #include "call/calls.h"
 
-#include "agent/deferred.h"
+#include "agent/dispatch/deferred.h"
 #include "call/call.h"
 #include "call/flow_control.h"
 #include "call/promise.h"

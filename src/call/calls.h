@@ -5,7 +5,7 @@
 #ifndef CALL_CALLS_H
 #define CALL_CALLS_H
 
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "call/protocol.h"
 #include "call/registry.h"
 #include "call/target.h"

@@ -6,7 +6,7 @@
 #ifndef CALL_FLOW_CONTROL_H
 #define CALL_FLOW_CONTROL_H
 
-#include "agent/context.h"
+#include "agent/bodies/context.h"
 
 // Waits with the thread of |s|, if it may wait, until a request of |size| bytes may be queued for
 // |to|, at most |until_ns|.

@@ -1,6 +1,6 @@
 #include "call/object.h"
 
-#include "agent/context.h"
+#include "agent/bodies/context.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "call/calls.h"

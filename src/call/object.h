@@ -7,7 +7,7 @@
 #ifndef CALL_OBJECT_H
 #define CALL_OBJECT_H
 
-#include "agent/turn.h"
+#include "agent/bodies/turn.h"
 #include "call/registry.h"
 
 typedef struct object {

@@ -1,7 +1,7 @@
 #include "call/promise.h"
 
 #include "base/mem.h"
-#include "agent/deferred.h"
+#include "agent/dispatch/deferred.h"
 #include "call/protocol.h"
 
 #include <assert.h>

@@ -2,7 +2,7 @@
 #ifndef CALL_PROMISE_H
 #define CALL_PROMISE_H
 
-#include "agent/message_io.h"
+#include "agent/messages/message_io.h"
 #include "call/calls.h"
 
 // The promise of |future| to one consumer, at the worker that made it.

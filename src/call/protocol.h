@@ -3,7 +3,7 @@
 #ifndef CALL_PROTOCOL_H
 #define CALL_PROTOCOL_H
 
-#include "agent/message_io.h"
+#include "agent/messages/message_io.h"
 #include "future/future.h"
 
 typedef enum call_kind {

@@ -1,6 +1,6 @@
 #include "call/registry.h"
 
-#include "agent/options.h"
+#include "agent/settings/options.h"
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/scope.h"

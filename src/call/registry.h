@@ -5,7 +5,7 @@
 #ifndef CALL_REGISTRY_H
 #define CALL_REGISTRY_H
 
-#include "agent/service.h"
+#include "agent/state/service.h"
 #include "base/handle.h"
 #include "base/map.h"
 #include "base/nearest.h"

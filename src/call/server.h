@@ -5,8 +5,8 @@
 #ifndef CALL_SERVER_H
 #define CALL_SERVER_H
 
-#include "agent/context.h"
-#include "agent/message_io.h"
+#include "agent/bodies/context.h"
+#include "agent/messages/message_io.h"
 #include "future/future.h"
 #include "call/server_queue.h"
 #include "call/calls.h"

@@ -4,7 +4,7 @@
 #include "base/args.h"
 #include "base/failpoint.h"
 #include "base/mem.h"
-#include "agent/process_fork.h"
+#include "agent/settings/process_fork.h"
 #include "call/error_trace.h"
 #include "call/protocol.h"
 

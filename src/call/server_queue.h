@@ -5,8 +5,8 @@
 #ifndef CALL_SERVER_QUEUE_H
 #define CALL_SERVER_QUEUE_H
 
-#include "agent/agent.h"
-#include "agent/message_io.h"
+#include "agent/state/agent.h"
+#include "agent/messages/message_io.h"
 
 struct served_call;
 

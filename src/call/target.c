@@ -1,7 +1,7 @@
 // The target of a call, and lookups of workers.
 #include "call/calls.h"
 
-#include "agent/member_table.h"
+#include "agent/members/member_table.h"
 
 gw_target gw_to_name(const char *name) {
     return (gw_target){ .name = name, .rank = NO_RANK };

@@ -5,7 +5,7 @@
 #ifndef CALL_TARGET_H
 #define CALL_TARGET_H
 
-#include "agent/turn.h"
+#include "agent/bodies/turn.h"
 #include "call/object.h"
 #include "future/future.h"
 

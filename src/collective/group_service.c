@@ -1,5 +1,5 @@
 // The service of groups: their messages, and the effects of members that leave or are lost.
-#include "agent/deferred.h"
+#include "agent/dispatch/deferred.h"
 #include "base/mem.h"
 #include "collective/abort/abort.h"
 #include "collective/agree/agree.h"

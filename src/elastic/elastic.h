@@ -12,7 +12,7 @@
 #ifndef ELASTIC_ELASTIC_H
 #define ELASTIC_ELASTIC_H
 
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "collective/opening/join.h"
 #include "elastic/launched.h"
 #include <gradwire/elastic.h>

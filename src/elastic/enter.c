@@ -1,7 +1,7 @@
 // Joining the job, founding or joining the group of the members, and opening the replicas.
 #include "elastic/elastic.h"
 
-#include "agent/error_file.h"
+#include "agent/settings/error_file.h"
 #include "base/log.h"
 #include "parallel/ddp/ddp.h"
 #include "runtime/runtime.h"

@@ -5,8 +5,8 @@
 #ifndef FUTURE_FUTURE_H
 #define FUTURE_FUTURE_H
 
-#include "agent/context.h"
-#include "agent/message_io.h"
+#include "agent/bodies/context.h"
+#include "agent/messages/message_io.h"
 
 // ---- Results ------------------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@
 // it ends (PR_SET_PDEATHSIG), and this one ends last.
 #include <gradwire/process.h>
 
-#include "agent/environment.h"
-#include "agent/member_table.h"
+#include "agent/settings/environment.h"
+#include "agent/members/member_table.h"
 #include "base/mem.h"
 #include "base/system_error.h"
 #include "future/future.h"

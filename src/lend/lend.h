@@ -6,7 +6,7 @@
 #ifndef LEND_LEND_H
 #define LEND_LEND_H
 
-#include "agent/service.h"
+#include "agent/state/service.h"
 
 extern const service lend_service;
 

@@ -5,7 +5,7 @@
 #ifndef LEND_LENDING_H
 #define LEND_LENDING_H
 
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "lend/lend.h"
 #include "lend/mapping.h"
 #include "lend/source.h"

@@ -2,7 +2,7 @@
 // worker before the message counts as received (LEND-13).
 #include "lend/lending.h"
 
-#include "agent/deferred.h"
+#include "agent/dispatch/deferred.h"
 #include "base/limits.h"
 #include "base/mem.h"
 #include "base/mutation.h"

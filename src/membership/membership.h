@@ -2,7 +2,7 @@
 // view. docs/protocol/membership.md is the specification.
 //
 // A pure machine: its caller passes the time, received messages and certain losses; it calls
-// the functions of its options, and does no I/O. agent/members.c drives it.
+// the functions of its options, and does no I/O. agent/members/members.c drives it.
 //
 //     membership_open(options, &ms, &error);
 //     membership_add(ms, 1, incarnation, "w1", addresses, &error);  // each member known from the start

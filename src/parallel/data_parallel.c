@@ -3,7 +3,7 @@
 #include "parallel/module_replica.h"
 #include "parallel/slices.h"
 
-#include "agent/context.h"
+#include "agent/bodies/context.h"
 #include "base/mem.h"
 #include "future/future.h"
 #include "tensor/tensor.h"

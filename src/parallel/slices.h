@@ -2,7 +2,7 @@
 #ifndef PARALLEL_SLICES_H
 #define PARALLEL_SLICES_H
 
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "nn/module.h"
 #include <gradwire/rpc.h>
 

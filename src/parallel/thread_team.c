@@ -1,6 +1,6 @@
 #include "parallel/thread_team.h"
 
-#include "agent/pool.h"
+#include "agent/state/pool.h"
 #include "base/mem.h"
 
 typedef struct thread_team thread_team;

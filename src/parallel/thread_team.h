@@ -2,7 +2,7 @@
 #ifndef PARALLEL_THREAD_TEAM_H
 #define PARALLEL_THREAD_TEAM_H
 
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 
 // Calls |run| for each number from |first| up to |end|, and behind the last of them |done|, which may
 // free |context|; on any threads. False without memory, and nothing is called.

@@ -2,7 +2,7 @@
 // (REF-2 to REF-6).
 #include "reference/references.h"
 
-#include "agent/deferred.h"
+#include "agent/dispatch/deferred.h"
 #include "base/failpoint.h"
 #include "base/mem.h"
 #include "base/mutation.h"

@@ -25,13 +25,6 @@ GW_METHOD(lost_shelf, put, GW_INLINE, "rref") {
     return gw_none();
 }
 
-static void pause_ms(gw_scope *s, int64_t ms) {
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, ms);
-    gw_wait(t, gw_future_open(t));
-    assert_int_equal(gw_scope_close(t).status, GW_TIMEOUT);
-}
-
 static void expect(gw_scope *s, gw_status status, const char *text) {
     assert_string_equal(gw_scope_error(s)->text, text);
     assert_int_equal(gw_scope_error(s)->status, status);
@@ -43,7 +36,7 @@ enum { MANY = 2000 };
 static void lose(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank == 1) {
-        pause_ms(root, 2000);  // and ends without shutdown
+        cluster_sleep_ms(root, 2000);  // and ends without shutdown
         return;
     }
     if (rank != 0) return;
@@ -58,7 +51,7 @@ static void lose(gw_scope *root, int rank, void *context) {
     }
     assert_int_equal(gw_int_of(s, gw_to_here_value(s, theirs)), 3);
     assert_int_equal(reference_peer_of(a, 1)->fork_count, MANY);
-    pause_ms(s, 4000);
+    cluster_sleep_ms(s, 4000);
     // Its forks are released, and references to its values are lost, with the reason.
     assert_int_equal(reference_peer_of(a, 1)->fork_count, 0);
     gw_to_here_value(s, theirs);
@@ -91,7 +84,7 @@ GW_FUNCTION(lost_never, GW_INLINE) {
 
 static void lose_waiting(gw_scope *root, int rank, void *context) {
     (void)context;
-    if (rank == 1) pause_ms(root, 2000);
+    if (rank == 1) cluster_sleep_ms(root, 2000);
     if (rank == 2) gw_to_here_value(root, gw_remote(root, 1, "lost_make", 1));
     if (rank != 0) return;
     gw_scope *s = gw_scope_open(root);

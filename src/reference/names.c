@@ -1,8 +1,8 @@
 // Values of this worker under names, and waiters for names.
 #include "reference/references.h"
 
-#include "agent/awaits.h"
-#include "agent/options.h"
+#include "agent/leaving/awaits.h"
+#include "agent/settings/options.h"
 #include "base/args.h"
 #include "base/map.h"
 #include "base/mem.h"

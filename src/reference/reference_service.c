@@ -1,7 +1,7 @@
 // The service of references: messages, shutdown and the end; and the table through which calls use references.
 #include "reference/references.h"
 
-#include "agent/deferred.h"
+#include "agent/dispatch/deferred.h"
 #include "base/mem.h"
 #include "call/calls.h"
 

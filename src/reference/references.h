@@ -6,7 +6,7 @@
 #ifndef REFERENCE_REFERENCES_H
 #define REFERENCE_REFERENCES_H
 
-#include "agent/context.h"
+#include "agent/bodies/context.h"
 #include "call/promise.h"
 #include "call/target.h"
 #include <gradwire/ref.h>

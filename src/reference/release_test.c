@@ -11,13 +11,6 @@ GW_FUNCTION(release_owned, GW_INLINE) {
     return gw_value_of(gw_rref_owned_count(s));
 }
 
-static void pause_ms(gw_scope *s, int64_t ms) {
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, ms);
-    gw_wait(t, gw_future_open(t));
-    assert_int_equal(gw_scope_close(t).status, GW_TIMEOUT);
-}
-
 static void drop_many(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
@@ -27,7 +20,7 @@ static void drop_many(gw_scope *root, int rank, void *context) {
     assert_int_equal(gw_int_of(s, gw_rpc_sync(s, 1, "release_owned")), MANY);
     uint64_t before = agent_member(root->agent, 1)->sent;
     gw_scope_close_up(s);
-    pause_ms(root, 50);
+    cluster_sleep_ms(root, 50);
     // All in a few messages.
     assert_in_range(agent_member(root->agent, 1)->sent - before, 1, MANY / 10);
     assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1, "release_owned")), 0);

@@ -4,10 +4,7 @@
 #include <gradwire.h>
 
 GW_FUNCTION(remote_make, GW_POOL, "int") {
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, gw_arg_int(s, a, 0));
-    gw_wait(t, gw_future_open(t));
-    gw_error late = gw_scope_close(t);
+    gw_error late = cluster_pause_ms(s, gw_arg_int(s, a, 0));
     if (late.status != GW_TIMEOUT) gw_fail(s, GW_REMOTE, "did not wait");
     return gw_value_of(5);
 }

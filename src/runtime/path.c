@@ -1,5 +1,5 @@
 // The path to a worker: its connection and its lending together.
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "lend/lend.h"
 #include "session/peers.h"
 

@@ -1,5 +1,6 @@
 #include "runtime/runtime.h"
 
+#include "agent/open.h"
 #include "base/log.h"
 #include "call/calls.h"
 #include "collective/group/groups_state.h"

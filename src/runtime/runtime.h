@@ -2,7 +2,7 @@
 #ifndef RUNTIME_RUNTIME_H
 #define RUNTIME_RUNTIME_H
 
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 
 extern const service *const runtime_services[];  // ends with NULL
 

@@ -1,7 +1,7 @@
 #include "runtime/runtime.h"
 #include "testing/cluster.h"
 
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "testing/testing.h"
 
 #include <stdio.h>
@@ -82,4 +82,36 @@ gw_error cluster_pause_ms(gw_scope *s, int64_t ms) {
     gw_scope_set_timeout(t, ms);
     gw_wait(t, gw_future_open(t));
     return gw_scope_close(t);
+}
+
+void cluster_sleep_ms(gw_scope *s, int64_t ms) {
+    gw_error late = cluster_pause_ms(s, ms);
+    assert_int_equal(late.status, GW_TIMEOUT);
+}
+
+gw_group *cluster_open_group(gw_scope *s, int first, int count, const char *name,
+                             int64_t timeout_ms) {
+    gw_worker members[CLUSTER_WORKERS_MAX];
+    char worker[16];
+    for (int i = 0; i < count; i++) {
+        snprintf(worker, sizeof worker, "w%d", first + i);
+        members[i] = gw_rpc_worker(s, worker);
+    }
+    return gw_group_open(s, members, count, .name = name, .timeout_ms = timeout_ms);
+}
+
+void cluster_delay_ms(env *e, int64_t ms) {
+    waiter w = { .what = "its time to start" };
+    env_enter(e);
+    env_wait(e, &w, env_now_ns(e) + ms * 1000000);
+    env_leave(e);
+}
+
+void cluster_join(gw_scope *root, env *e, int node) {
+    char name[16];
+    snprintf(name, sizeof name, "w%d", node);
+    runtime_open_on(root, e, true,
+                    GW_OPTIONS(gw_rpc_options, .name = name,
+                               .job = node ? GW_JOB_JOIN : GW_JOB_CREATE,
+                               .init_method = "tcp://127.0.0.1:29500"));
 }

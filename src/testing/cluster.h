@@ -13,6 +13,7 @@
 #define TESTING_CLUSTER_H
 
 #include "testing/sim.h"
+#include <gradwire/collective.h>
 #include <gradwire/ref.h>
 
 enum { CLUSTER_WORKERS_MAX = 8, CLUSTER_NO_TIMEOUT = -1 };
@@ -41,6 +42,17 @@ typedef struct cluster_outcome {
 
 // Lets |ms| of virtual time pass. TIMEOUT, unless the scope around |s| ends before.
 gw_error cluster_pause_ms(gw_scope *s, int64_t ms);
+// The same, where nothing ends |s| before.
+void cluster_sleep_ms(gw_scope *s, int64_t ms);
+
+// The group of the |count| workers from rank |first| on. |timeout_ms|: 0 for that of the agent.
+gw_group *cluster_open_group(gw_scope *s, int first, int count, const char *name,
+                             int64_t timeout_ms);
+
+// For workers that a test starts by itself, since they join at different times. Lets |ms| pass on |e| before the worker
+// has an agent; opens worker "w<node>" of an elastic job, which node 0 creates and the others join.
+void cluster_delay_ms(env *e, int64_t ms);
+void cluster_join(gw_scope *root, env *e, int node);
 
 typedef void cluster_main(gw_scope *root, int rank, void *context);
 

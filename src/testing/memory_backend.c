@@ -1,6 +1,6 @@
 #include "testing/memory_backend.h"
 
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "base/env.h"
 #include "base/map.h"
 #include "base/mem.h"

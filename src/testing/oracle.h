@@ -7,7 +7,7 @@
 #ifndef TESTING_ORACLE_H
 #define TESTING_ORACLE_H
 
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 
 // At any time: each listed holder is alive for the owner, and each holder of a confirmed
 // reference is listed, so that the value behind it exists.

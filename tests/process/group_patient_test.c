@@ -1,6 +1,6 @@
 // A collective wakes no receiver that is going to poll by itself (docs/protocol/rings.md, RING-13): between real
 // processes whose programs do not wait when a message arrives.
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "net/loop/loop.h"
 #include "testing/testing.h"
 

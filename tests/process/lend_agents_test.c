@@ -1,6 +1,6 @@
 // Several agents in one process that lend to each other, and pass on what was lent to them: memory lent to one agent is
 // released on threads of the others.
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "lend/lend.h"
 #include "testing/testing.h"
 

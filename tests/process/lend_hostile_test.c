@@ -1,7 +1,7 @@
 // A worker that writes over its own arena while others compute with what it has lent them, and over the memory of its
 // connections: numbers may be wrong then, but nothing else.
 #include "lend/lend.h"
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "tensor/arena.h"
 #include "testing/testing.h"
 

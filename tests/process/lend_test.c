@@ -1,5 +1,5 @@
 // Lent memory between real processes: results, ends at any time, and remaining memory.
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "base/mem.h"
 #include "lend/lend.h"
 #include "testing/runner.h"

@@ -362,14 +362,6 @@ static void expect_sum(gw_scope *s, gw_group *m) {
     assert_int_equal((int)gw_item(s, gw_max(s, sum)), n * (n + 1) / 2);
 }
 
-static void wait_ms(gw_scope *s, int ms) {
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, ms);
-    gw_wait(t, gw_future_open(t));
-    gw_error late = gw_scope_close(t);
-    assert_int_equal(late.status, GW_TIMEOUT);
-}
-
 // Member 1 cancels at a time that the seed determines: before the call begins anywhere, while some members have begun
 // it, or when it is done.
 static void cancel_midway(gw_scope *s, int rank, void *context) {
@@ -378,13 +370,13 @@ static void cancel_midway(gw_scope *s, int rank, void *context) {
     for (int i = 0; i < 4; i++) {
         gw_future *f = gw_all_gather_async(s, m, gw_full(s, GW_F32, rank, 2));
         if (rank == 1) {
-            wait_ms(s, 1 + (int)(*seed * 7 + (uint64_t)i * 11) % 40);
+            cluster_sleep_ms(s, 1 + (int)(*seed * 7 + (uint64_t)i * 11) % 40);
             gw_cancel(s, f);
         }
         gw_wait(s, f);
         if (!gw_ok(s)) assert_int_equal(gw_scope_error(s)->status, GW_CANCELLED);
         gw_scope_clear(s);
-        wait_ms(s, 500);  // an abort ends calls made before it arrives
+        cluster_sleep_ms(s, 500);  // an abort ends calls made before it arrives
         gw_barrier(s, g);
         expect_sum(s, m);
     }
@@ -417,7 +409,7 @@ static void expect_cancelled(gw_scope *s) {
 static int begin_some(gw_scope *s, gw_group *m, int rank, uint64_t x, gw_future *fs[AT_ONCE]) {
     int late = choose(x, 1, 4), late_at = choose(x, 2, AT_ONCE), i = 0;
     for (; i < AT_ONCE; i++) {
-        if (rank == late && i == late_at) wait_ms(s, 1 + choose(x, 3, 60));
+        if (rank == late && i == late_at) cluster_sleep_ms(s, 1 + choose(x, 3, 60));
         gw_tensor *own = gw_full(s, GW_I64, 100 * rank + i, 2);
         fs[i] = choose(x, 10 + i, 3) ? gw_all_gather_async(s, m, own)
                                      : gw_all_reduce_async(s, m, own, GW_SUM);
@@ -448,12 +440,12 @@ static void end_some(gw_scope *root, int rank, void *context) {
         gw_scope *s = gw_scope_open(root);
         int begun = begin_some(s, m, rank, x, fs);
         if (begun && rank == choose(x, 4, 3)) {
-            wait_ms(s, 1 + choose(x, 5, 60));
+            cluster_sleep_ms(s, 1 + choose(x, 5, 60));
             gw_cancel(s, fs[choose(x, 6, begun)]);
         }
         for (int i = 0; i < begun; i++) expect_result(s, gw_wait(s, fs[i]), x, i);
         gw_scope_close_up(s);
-        wait_ms(root, 3000);  // an abort ends calls made before it arrives
+        cluster_sleep_ms(root, 3000);  // an abort ends calls made before it arrives
         gw_barrier(root, g);
         for (int i = 0; i < 4; i++) expect_sum(root, m);
     }
@@ -482,7 +474,7 @@ static void differ(gw_scope *s, int rank, void *context) {
     assert_non_null(
         strstr(gw_scope_error(s)->text, "w1 does all_reduce sum f32 3, by its backend"));
     gw_scope_clear(s);
-    if (rank == 2) wait_ms(s, 3000);
+    if (rank == 2) cluster_sleep_ms(s, 3000);
     gw_broadcast(s, m, rank ? NULL : gw_ones(s, GW_F32, 4), 0, .timeout_ms = 1000);
     assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
     gw_scope_clear(s);
@@ -598,7 +590,7 @@ static void fail_in_the_backend(gw_scope *s, int rank, void *context) {
         assert_int_equal(gw_scope_error(s)->status, GW_REMOTE);
         assert_non_null(strstr(gw_scope_error(s)->text, "w1: memory: a fault"));
         gw_scope_clear(s);
-        wait_ms(s, 100);
+        cluster_sleep_ms(s, 100);
     }
 }
 
@@ -627,7 +619,7 @@ static void open_after_a_loss(gw_scope *s, int rank, void *context) {
     gw_group *m = open_over_memory(s, false);
     expect_sum(s, m);
     if (rank == 2) {
-        wait_ms(s, 60000);  // it has ended before that
+        cluster_sleep_ms(s, 60000);  // it has ended before that
         return;
     }
     gw_all_reduce(s, m, gw_ones(s, GW_F32, 4), GW_SUM);

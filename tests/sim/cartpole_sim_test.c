@@ -1,7 +1,7 @@
 // The CartPole example's own agent and observers in the simulator: they play the same episodes on
 // every network.
 #include "cartpole_play.h"
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "runtime/runtime.h"
 #include "testing/sim.h"
 #include "testing/testing.h"

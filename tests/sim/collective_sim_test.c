@@ -14,11 +14,7 @@ static int all_workers(gw_scope *s, gw_worker *out) {
 }
 
 static void pause_s(gw_scope *s, int seconds) {
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, seconds * 1000);
-    gw_wait(t, gw_future_open(t));
-    gw_error late = gw_scope_close(t);
-    assert_int_equal(late.status, GW_TIMEOUT);
+    cluster_sleep_ms(s, seconds * 1000);
 }
 
 static void expect(gw_scope *s, gw_status status, const char *text) {
@@ -204,11 +200,7 @@ static gw_status late_status;
 
 GW_FUNCTION(collective_enter_late, GW_POOL, "int") {
     gw_worker both[] = { gw_rpc_worker(s, 0), gw_rpc_worker(s, 1) };
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, gw_arg_int(s, a, 0));
-    gw_wait(t, gw_future_open(t));
-    gw_error late = gw_scope_close(t);
-    assert_int_equal(late.status, GW_TIMEOUT);
+    cluster_sleep_ms(s, gw_arg_int(s, a, 0));
     gw_rpc_barrier(s, both, 2);
     late_status = gw_scope_error(s)->status;
     return gw_none();

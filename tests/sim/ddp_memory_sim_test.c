@@ -176,11 +176,7 @@ static void begin_pass(gw_scope *s, gw_ddp *ddp, gw_tensor *sum, bool skips) {
 
 // A scope closed here would notify the others, too.
 static void stay(gw_scope *s) {
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, 100000);
-    gw_wait(t, gw_future_open(t));
-    gw_error ignored = gw_scope_close(t);
-    (void)ignored;
+    cluster_pause_ms(s, 100000);
 }
 
 static void pass_once(gw_scope *root, int rank, void *context) {

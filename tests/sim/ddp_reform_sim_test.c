@@ -71,24 +71,12 @@ static bool is_dead(const scene *c, int rank) {
 }
 
 static gw_group *open_trainers(gw_scope *s, int first, int count) {
-    gw_worker workers[TRAINERS];
-    char name[8];
-    for (int i = 0; i < count; i++) {
-        snprintf(name, sizeof name, "w%d", first + i);
-        workers[i] = gw_rpc_worker(s, name);
-    }
-    return gw_group_open(s, workers, count, .name = first ? "alone" : "trainers");
+    return cluster_open_group(s, first, count, first ? "alone" : "trainers", 0);
 }
 
 // Waits until the joining member's request is pending.
 static void wait_for_request(gw_scope *s, const gw_group *g) {
-    while (!gw_group_pending(g) && gw_ok(s)) {
-        gw_scope *t = gw_scope_open(s);
-        gw_scope_set_timeout(t, 5);
-        gw_wait(t, gw_future_open(t));
-        gw_error late = gw_scope_close(t);
-        assert_int_equal(late.status, GW_TIMEOUT);
-    }
+    while (!gw_group_pending(g) && gw_ok(s)) cluster_sleep_ms(s, 5);
 }
 
 static void die(sim *s, void *context) {

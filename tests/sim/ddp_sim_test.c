@@ -444,9 +444,8 @@ static void open_stage(gw_scope *own, stage *self, const gw_args *a) {
 // On the pool: it waits for the other replica.
 GW_METHOD(stage, replicate, GW_POOL, "") {
     (void)a;
-    gw_worker members[] = { gw_rpc_worker(s, "w2"), gw_rpc_worker(s, "w3") };
     gw_scope *own = self->own;
-    gw_group *g = gw_group_open(own, members, 2, .name = "stage");
+    gw_group *g = cluster_open_group(own, 2, 2, "stage", 0);
     gw_ddp_open(own, self->m, .group = g);
     if (!gw_ok(own)) gw_fail(s, GW_INVALID, "%s", gw_scope_error(own)->text);
     return gw_none();

@@ -127,16 +127,8 @@ static void train_before(gw_scope *root, gw_module *model, gw_optimizer *opt) {
     }
 }
 
-static void pause_ms(gw_scope *s, int64_t ms) {
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, ms);
-    gw_wait(t, gw_future_open(t));
-    gw_error late = gw_scope_close(t);
-    (void)late;
-}
-
 static void leave_with_joiner(gw_scope *s, gw_elastic *job) {
-    while (!gw_group_pending(gw_elastic_group(job)) && gw_ok(s)) pause_ms(s, 5);
+    while (!gw_group_pending(gw_elastic_group(job)) && gw_ok(s)) cluster_pause_ms(s, 5);
     gw_elastic_leave(job);
 }
 
@@ -173,21 +165,17 @@ static void learn(gw_scope *root, worker *w) {
     w->steps = gw_optimizer_steps(opt);
     w->over_ns = sim_now_ns(c->sim);
     if (gw_ok(root)) note_weights(root, w, model);
-    if (w->reason == GW_LEAVING) pause_ms(root, LEAVING_MS);  // the others do not wait for it
+    if (w->reason == GW_LEAVING)
+        cluster_pause_ms(root, LEAVING_MS);  // the others do not wait for it
     gw_elastic_close(root, job);
 }
 
 static void run(void *arg) {
     worker *w = arg;
-    char name[16];
-    snprintf(name, sizeof name, "w%d", w->node);
     gw_scope *root = gw_scope_open(NULL);
-    runtime_open_on(root, sim_env(w->scene->sim, w->node), true,
-                    GW_OPTIONS(gw_rpc_options, .name = name,
-                               .job = w->node ? GW_JOB_JOIN : GW_JOB_CREATE,
-                               .init_method = "tcp://127.0.0.1:29500"));
+    cluster_join(root, sim_env(w->scene->sim, w->node), w->node);
     w->never_joined = !gw_ok(root);
-    if (w->joins_after_ms > 0) pause_ms(root, w->joins_after_ms);
+    if (w->joins_after_ms > 0) cluster_pause_ms(root, w->joins_after_ms);
     if (gw_ok(root)) learn(root, w);
     if (w->reason == GW_FINISHED)
         gw_rpc_shutdown(root);

@@ -3,7 +3,7 @@
 #include "testing/testing.h"
 
 #include "base/scope.h"
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "call/calls.h"
 
 #include <gradwire.h>

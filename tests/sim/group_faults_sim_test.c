@@ -1,7 +1,7 @@
 // Faults of members of a group, by their role, their place in a collective, a pass or a step, and the fault. The others
 // get one error that names them, in time; no weights of theirs have changed; and the remaining members continue
 // together.
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/scope.h"

@@ -1,7 +1,7 @@
 // Groups in the simulator: joining, leaving, crashing and joining again.
-#include "agent/member_events.h"
+#include "agent/changes/member_events.h"
 #include "runtime/runtime.h"
-#include "testing/sim.h"
+#include "testing/cluster.h"
 #include "base/log.h"
 #include "testing/testing.h"
 
@@ -33,26 +33,10 @@ struct worker {
     int seen[8];  // events, by kind
 };
 
-static void pause_ms(gw_scope *s, int64_t ms) {
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, ms);
-    gw_wait(t, gw_future_open(t));
-    gw_error late = gw_scope_close(t);
-    (void)late;
-}
-
-// Before there is an agent.
-static void sleep_on(env *e, int64_t ms) {
-    waiter w = { .what = "its time to start" };
-    env_enter(e);
-    env_wait(e, &w, env_now_ns(e) + ms * 1000000);
-    env_leave(e);
-}
-
 static void run_worker(void *arg) {
     worker *w = arg;
     gw_scope *root = gw_scope_open(NULL);
-    sleep_on(w->env, w->start_ms);
+    cluster_delay_ms(w->env, w->start_ms);
     runtime_open_on(root, w->env, true,
                     GW_OPTIONS(gw_rpc_options, .name = w->name, .job = w->job,
                                .rank = w->world_size ? w->node : -1,
@@ -119,7 +103,7 @@ static void call_all(worker *w, gw_scope *root) {
             gw_value v = gw_rpc_sync(s, all[(i + 1) % count], "group_fetch", r);
             assert_true(!gw_ok(s) || gw_int_of(s, v) == all[i].rank);
         }
-        pause_ms(s, 20);
+        cluster_pause_ms(s, 20);
     }
     for (int i = 0; i < NODES - 1; i++) {
         char name[8];
@@ -162,7 +146,7 @@ static void workers_join_at_any_time_and_find_each_other(void **state) {
 
 static void stay_a_while(worker *w, gw_scope *root) {
     (void)w;
-    pause_ms(root, 30000);
+    cluster_pause_ms(root, 30000);
     gw_rpc_shutdown(root);
 }
 
@@ -184,7 +168,7 @@ static void a_name_that_a_member_has_is_refused(void **state) {
 // again.
 static void look_around(worker *w, gw_scope *root) {
     char name[16];
-    pause_ms(root, 40000);  // over the slowest network joining takes some seconds
+    cluster_pause_ms(root, 40000);  // over the slowest network joining takes some seconds
     snprintf(name, sizeof name, w->job == GW_JOB_CREATE ? "boss%d" : "trainer%d",
              gw_rpc_self(root).rank);
     assert_string_equal(gw_rpc_self(root).name, name);
@@ -201,7 +185,7 @@ static void look_around(worker *w, gw_scope *root) {
 
 static void look_in(worker *w, gw_scope *root) {
     (void)w;
-    pause_ms(root, 500);
+    cluster_pause_ms(root, 500);
     gw_rpc_leave(root);
 }
 
@@ -277,7 +261,7 @@ static void walk_through_joined(worker *w, gw_scope *root) {
     gw_scope *s = gw_scope_open(root);
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 3));
     gw_tensor *here = gw_tensor_of(s, gw_rpc_sync(s, "w1", "gw.add", x, x));
-    while (gw_rpc_world_size(s) < 4 && gw_ok(s)) pause_ms(s, 10);
+    while (gw_rpc_world_size(s) < 4 && gw_ok(s)) cluster_pause_ms(s, 10);
     gw_tensor *there = gw_tensor_of(s, gw_rpc_sync(s, "new", "gw.add", x, x));
     if (w->seen[0]) {
         gw_backward(s, gw_sum(s, gw_add(s, here, there)));
@@ -392,7 +376,7 @@ static void a_later_member_does_not_log_an_earlier_death(void **state) {
 
 static void wait_a_while(worker *w, gw_scope *root) {
     (void)w;
-    pause_ms(root, 20000);
+    cluster_pause_ms(root, 20000);
     assert_int_equal(gw_rpc_world_size(root), 3);
     gw_rpc_shutdown(root);
 }
@@ -486,7 +470,7 @@ static void joining_without_the_founder_fails_with_the_reason(void **state) {
 
 static void stay_and_shut_down(worker *w, gw_scope *root) {
     (void)w;
-    pause_ms(root, 3000);
+    cluster_pause_ms(root, 3000);
     gw_rpc_shutdown(root);
 }
 
@@ -603,7 +587,7 @@ static void a_worker_that_joins_at_the_end_joins_or_is_refused(void **state) {
 
 static void leave_after_a_while(worker *w, gw_scope *root) {
     (void)w;
-    pause_ms(root, 2000);
+    cluster_pause_ms(root, 2000);
     gw_rpc_leave(root);
 }
 
@@ -695,10 +679,10 @@ static void crash_founder(sim *s, void *arg) {
 }
 
 static void call_each_other(worker *w, gw_scope *root) {
-    pause_ms(root, 3000);
+    cluster_pause_ms(root, 3000);
     const char *other = w->node == 1 ? "third" : "heir";
     assert_int_equal(gw_int_of(root, gw_rpc_sync(root, other, "group_echo", 5)), 5);
-    pause_ms(root, 7000);
+    cluster_pause_ms(root, 7000);
     just_shut_down(w, root);
 }
 
@@ -726,7 +710,7 @@ static void a_founder_that_ends_once_all_have_joined_leaves_a_group(void **state
 }
 
 static void leave_and_be_found(worker *w, gw_scope *root) {
-    pause_ms(root, 10000);
+    cluster_pause_ms(root, 10000);
     just_shut_down(w, root);
 }
 
@@ -787,7 +771,7 @@ static void a_watch_counts_what_it_drops(void **state) {
 static void leave_soon(worker *w, gw_scope *root) {
     (void)w;
     gw_scope *s = gw_scope_open(root);
-    pause_ms(s, 2000);
+    cluster_pause_ms(s, 2000);
     gw_rref *r = gw_remote(s, "stays", "group_echo", 7);
     gw_rpc_async(s, "stays", "group_echo", 8);
     assert_int_equal(gw_int_of(s, gw_to_here_value(s, r)), 7);
@@ -802,7 +786,7 @@ static void leave_soon(worker *w, gw_scope *root) {
 static void see_it_leave(worker *w, gw_scope *root) {
     gw_watch *watch = gw_watch_open(root);
     watch_for(w, root, watch, GW_MEMBER_LEFT, "leaves");
-    pause_ms(root, 1000);
+    cluster_pause_ms(root, 1000);
     assert_int_equal(w->seen[GW_MEMBER_DIED], 0);
     if (!w->world_size) assert_int_equal(gw_rpc_world_size(root), 2);
     assert_int_equal(gw_rref_owned_count(root), 0);

@@ -1,6 +1,6 @@
 #include "group_walk.h"
 
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/scope.h"

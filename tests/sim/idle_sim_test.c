@@ -1,6 +1,6 @@
 // Long silences in virtual time: a job that is idle for a day, a worker that is stopped for
 // minutes, workers that do not get the processor for seconds.
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "runtime/runtime.h"
 #include "testing/sim.h"
 #include "testing/testing.h"

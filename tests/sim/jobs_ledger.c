@@ -3,7 +3,7 @@
 
 #include "base/scope.h"
 #include "base/value.h"
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "membership/membership.h"
 #include "reference/references.h"
 #include "testing/blame.h"

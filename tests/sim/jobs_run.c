@@ -4,7 +4,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/scope.h"
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "runtime/runtime.h"
 #include "testing/oracle.h"
 #include "testing/testing.h"

@@ -1,6 +1,6 @@
 // Lent memory in the simulator: which numbers are copied, that no worker reads another's writes, and that leases are
 // returned whatever happens to their holders.
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "base/mem.h"
 #include "base/log.h"
 #include "call/protocol.h"

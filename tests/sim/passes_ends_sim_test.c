@@ -105,11 +105,7 @@ GW_FUNCTION(ends_train, GW_POOL, "int") {
 // ---- Time, and leaks ----------------------------------------------------------------------------
 static void pause_until(gw_scope *s, int64_t when_s) {
     int64_t left_ms = when_s * 1000 - sim_now_ns(now.sim) / 1000000;
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, left_ms > 0 ? left_ms : 1);
-    gw_wait(t, gw_future_open(t));
-    gw_error error = gw_scope_close(t);
-    (void)error;
+    cluster_pause_ms(s, left_ms > 0 ? left_ms : 1);
 }
 
 static bool is_present(int rank) {

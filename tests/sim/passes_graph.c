@@ -1,7 +1,7 @@
 #include "base/map.h"
 #include "base/scope.h"
 #include "passes.h"
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "testing/testing.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 // Values of references as arguments: the owner sends them directly to the called worker.
 #include "base/log.h"
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -32,10 +32,7 @@ GW_FUNCTION(chain_sum, GW_INLINE, "list") {
 }
 
 GW_FUNCTION(chain_slowly, GW_POOL, "int") {
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, 50);
-    gw_wait(t, gw_future_open(t));
-    gw_error late = gw_scope_close(t);
+    gw_error late = cluster_pause_ms(s, 50);
     if (late.status != GW_TIMEOUT) gw_fail(s, GW_REMOTE, "did not wait");
     return gw_value_of(gw_full(s, GW_F32, (double)gw_arg_int(s, a, 0), 3));
 }
@@ -98,11 +95,6 @@ typedef struct traffic {
     uint64_t calls, sent, received, bytes_sent, bytes_received;
 } traffic;
 
-static void pause_ms(gw_scope *s, int64_t ms) {
-    gw_error late = cluster_pause_ms(s, ms);
-    assert_int_equal(late.status, GW_TIMEOUT);
-}
-
 // Counts messages of calls and references, sent and received.
 static traffic count_traffic(gw_scope *s) {
     gw_rpc_stats stats = gw_rpc_get_stats(s);
@@ -120,7 +112,7 @@ static void run_chain(gw_scope *s, int rank, void *context) {
     traffic *out = context;
     if (rank != 0) {
         // Serves, and counts before shutdown begins.
-        pause_ms(s, 5000);
+        cluster_sleep_ms(s, 5000);
         out[rank] = count_traffic(s);
         return;
     }
@@ -130,7 +122,7 @@ static void run_chain(gw_scope *s, int rank, void *context) {
     gw_rref *rd = gw_remote(s, 4, "chain_add", gw_by_value(s, rc), gw_by_value(s, rb));
     assert_true(gw_float_of(s, gw_rpc_sync(s, 4, "chain_first", gw_by_value(s, rd))) == 5);
     out[rank] = count_traffic(s);
-    pause_ms(s, 10000);
+    cluster_sleep_ms(s, 10000);
 }
 
 // rd = f4(f3(ra, rb), rb): one request a call, one transfer for each tensor and consumer, one
@@ -242,7 +234,7 @@ static void it_sends_the_value_to_the_called_worker(void **state) {
 static void use_with_all(gw_scope *root, int rank, void *context) {
     traffic *out = context;
     if (rank != 0) {
-        pause_ms(root, 5000);
+        cluster_sleep_ms(root, 5000);
         out[rank] = count_traffic(root);
         return;
     }
@@ -261,7 +253,7 @@ static void use_with_all(gw_scope *root, int rank, void *context) {
     for (int i = 0; i < 2; i++) assert_true(gw_float_of(s, gw_list_get(s, later, i)) == 8);
     gw_scope_close_up(s);
     out[rank] = count_traffic(root);
-    pause_ms(root, 10000);
+    cluster_sleep_ms(root, 10000);
 }
 
 // The owner sends the value to each worker that is called, not through the caller.
@@ -305,7 +297,7 @@ static void notify_with_values(gw_scope *root, int rank, void *context) {
         assert_string_equal(is_own ? gw_scope_error(s)->text : logged,
                             is_own ? strstr(expected, "w0") : expected);
         if (is_own) gw_scope_clear(s);
-        pause_ms(s, 1100);  // one line a second
+        cluster_sleep_ms(s, 1100);  // one line a second
         gw_scope_close_up(s);
     }
 }

@@ -42,10 +42,7 @@ GW_FUNCTION(ref_add, GW_INLINE, "int, int") {
 }
 
 GW_FUNCTION(ref_add_slowly, GW_POOL, "int, int") {
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, 20);
-    gw_wait(t, gw_future_open(t));
-    gw_error late = gw_scope_close(t);
+    gw_error late = cluster_pause_ms(s, 20);
     if (late.status != GW_TIMEOUT) gw_fail(s, GW_REMOTE, "did not wait");
     return gw_value_of(gw_arg_int(s, a, 0) + gw_arg_int(s, a, 1));
 }

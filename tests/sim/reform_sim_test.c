@@ -32,27 +32,8 @@ static void expect_sum(gw_scope *s, gw_group *g) {
     assert_int_equal((int)gw_item(s, sum), n * (n + 1) / 2);
 }
 
-static void pause_ms(gw_scope *s, int64_t ms) {
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, ms);
-    gw_wait(t, gw_future_open(t));
-    gw_error late = gw_scope_close(t);
-    (void)late;
-}
-
 static void for_seeds(int count, cluster_options o, cluster_main *play, void *context) {
     for (uint64_t seed = 1; seed <= (uint64_t)count; seed++) cluster_run(seed, o, play, context);
-}
-
-// The group of the first |count| workers; the others are not in it.
-static gw_group *open_first(gw_scope *s, int count, const char *name, int64_t timeout_ms) {
-    gw_worker first[CLUSTER_WORKERS_MAX];
-    char worker[16];
-    for (int i = 0; i < count; i++) {
-        snprintf(worker, sizeof worker, "w%d", i);
-        first[i] = gw_rpc_worker(s, worker);
-    }
-    return gw_group_open(s, first, count, .name = name, .timeout_ms = timeout_ms);
 }
 
 // ---- Agreements ---------------------------------------------------------------------------------
@@ -142,7 +123,7 @@ static void close_group(gw_scope *s, int rank, void *context) {
     }
     gw_error e = gw_scope_close(t);
     assert_string_equal(e.text, "");
-    if (rank == *who) pause_ms(s, 2000);
+    if (rank == *who) cluster_pause_ms(s, 2000);
 }
 
 static void a_member_that_has_closed_the_group_is_not_waited_for(void **state) {
@@ -155,7 +136,7 @@ static void be_late(gw_scope *s, int rank, void *context) {
     const int *who = context;
     gw_group *g = gw_group_world(s, .timeout_ms = 1000);
     expect_sum(s, g);
-    if (rank == *who) pause_ms(s, 5000);
+    if (rank == *who) cluster_pause_ms(s, 5000);
     gw_group_agree(s, g, 1);
     char missing[64];
     snprintf(missing, sizeof missing, "has passed; w%d has not proposed", *who);
@@ -163,7 +144,7 @@ static void be_late(gw_scope *s, int rank, void *context) {
         expect(s, GW_TIMEOUT, missing);
     else
         expect(s, GW_TIMEOUT, "has passed");
-    if (rank != *who) pause_ms(s, 4500);
+    if (rank != *who) cluster_pause_ms(s, 4500);
     gw_agreement a = gw_group_agree(s, g, 1);
     expect_ok(s);
     assert_int_equal(a.flags, 1);
@@ -255,7 +236,7 @@ static void be_late_after_a_loss(gw_scope *s, int rank, void *context) {
         gw_rpc_leave(s);
         return;
     }
-    pause_ms(s, rank == 2 ? 3000 : 1000);
+    cluster_pause_ms(s, rank == 2 ? 3000 : 1000);
     if (rank == 1) {
         gw_group_agree(s, g, 1);
         expect(s, GW_DISCONNECTED, "w3 is gone, and w0 re-forms the group");
@@ -378,8 +359,8 @@ static void admit(gw_scope *s, int rank, void *context) {
     gw_scope *t = gw_scope_open(s);
     gw_group *g;
     if (rank < 3) {
-        gw_group *old = open_first(t, 3, "trainers", 20000);
-        while (gw_group_pending(old) < 2 && gw_ok(t)) pause_ms(t, 10);
+        gw_group *old = cluster_open_group(t, 0, 3, "trainers", 20000);
+        while (gw_group_pending(old) < 2 && gw_ok(t)) cluster_pause_ms(t, 10);
         g = gw_group_reform_with(s, old, *how);
     } else {
         g = gw_group_join(s, "trainers", .timeout_ms = 60000);
@@ -407,7 +388,7 @@ static void fill_up(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g;
     if (rank < 3) {
-        gw_group *old = open_first(s, 3, "trainers", 20000);
+        gw_group *old = cluster_open_group(s, 0, 3, "trainers", 20000);
         gw_barrier(s, old);
         if (rank == 0) {
             gw_rpc_leave(s);
@@ -416,7 +397,7 @@ static void fill_up(gw_scope *s, int rank, void *context) {
         gw_scope_clear(s);
         g = gw_group_reform(s, old, .min = 3);
     } else {
-        pause_ms(s, 3000);
+        cluster_pause_ms(s, 3000);
         g = gw_group_join(s, "trainers");
     }
     expect_ok(s);
@@ -454,8 +435,8 @@ static void join_and_give_up(gw_scope *s, int rank, void *context) {
         expect(s, GW_INVALID, "the name of a group has 1 to 127 bytes");
         return;
     }
-    gw_group *g = open_first(s, 2, "trainers", 20000);
-    pause_ms(s, 3000);
+    gw_group *g = cluster_open_group(s, 0, 2, "trainers", 20000);
+    cluster_pause_ms(s, 3000);
     gw_group *next = gw_group_reform(s, g, .grow = true);
     expect_ok(s);
     assert_int_equal(gw_group_size(next), 2);
@@ -477,8 +458,8 @@ static void join_shortly(gw_scope *s, int rank, void *context) {
         gw_scope_clear(s);
         return;
     }
-    gw_group *g = open_first(s, 3, "trainers", 20000);
-    pause_ms(s, 400 + 4 * rank);
+    gw_group *g = cluster_open_group(s, 0, 3, "trainers", 20000);
+    cluster_pause_ms(s, 400 + 4 * rank);
     for (int i = 0; i < 3; i++) {
         g = gw_group_reform(s, g, .grow = true);
         expect_ok(s);
@@ -523,7 +504,7 @@ static bool is_dead(const death *d, int rank) {
 
 static void agree_until_death(gw_scope *s, int rank, void *context) {
     death *d = context;
-    gw_group *g = open_first(s, 3, "three", 20000);
+    gw_group *g = cluster_open_group(s, 0, 3, "three", 20000);
     for (int i = 0; i < 4 && gw_ok(s); i++) {
         gw_agreement a = gw_group_agree(s, g, ~(UINT64_C(1) << (rank + 8 * i)));
         if (is_dead(d, rank)) break;
@@ -579,7 +560,7 @@ static int count_workers(gw_scope *s) {
 // Survivors re-form the group until its collectives succeed; w3 requests to join.
 static void reform_until_death(gw_scope *s, int rank, void *context) {
     death *d = context;
-    gw_group *g = rank < 3 ? open_first(s, 3, "three", 20000)
+    gw_group *g = rank < 3 ? cluster_open_group(s, 0, 3, "three", 20000)
                            : gw_group_join(s, "three", .timeout_ms = 30000);
     if (rank < 3 && !gw_ok(s)) {  // one was lost before it was opened
         gw_scope_clear(s);
@@ -587,7 +568,7 @@ static void reform_until_death(gw_scope *s, int rank, void *context) {
     }
     while (rank < 3 && !gw_group_pending(g) && !is_dead(d, 3) && !is_dead(d, rank) &&
            count_workers(s) == 4)
-        pause_ms(s, 5);
+        cluster_pause_ms(s, 5);
     // After an early death the others continue before they have received the join request.
     bool is_left_out = rank == 3 && (gw_scope_error(s)->status == GW_TIMEOUT ||
                                      gw_scope_error(s)->status == GW_DISCONNECTED);
@@ -631,8 +612,8 @@ typedef struct joiner {
 static void play_joiner(joiner *w, gw_scope *s) {
     gw_group *g;
     if (w->node < 2) {
-        while (gw_rpc_world_size(s) < 2 && gw_ok(s)) pause_ms(s, 20);
-        gw_group *old = open_first(s, 2, "trainers", 60000);
+        while (gw_rpc_world_size(s) < 2 && gw_ok(s)) cluster_pause_ms(s, 20);
+        gw_group *old = cluster_open_group(s, 0, 2, "trainers", 60000);
         g = gw_group_reform(s, old, .min = 3);
     } else {
         g = gw_group_join(s, "trainers");
@@ -645,17 +626,9 @@ static void play_joiner(joiner *w, gw_scope *s) {
 
 static void run_joiner(void *arg) {
     joiner *w = arg;
-    char name[16];
     gw_scope *root = gw_scope_open(NULL);
-    waiter wait = { .what = "its time to start" };
-    env_enter(w->env);
-    env_wait(w->env, &wait, env_now_ns(w->env) + w->node * 2 * SIM_SECOND);
-    env_leave(w->env);
-    snprintf(name, sizeof name, "w%d", w->node);
-    runtime_open_on(root, w->env, true,
-                    GW_OPTIONS(gw_rpc_options, .name = name,
-                               .job = w->node ? GW_JOB_JOIN : GW_JOB_CREATE, .rank = -1,
-                               .world_size = -1, .init_method = "tcp://127.0.0.1:29500"));
+    cluster_delay_ms(w->env, w->node * 2000);
+    cluster_join(root, w->env, w->node);
     if (gw_ok(root)) play_joiner(w, root);
     w->ended = gw_scope_close(root);
     w->is_done = true;

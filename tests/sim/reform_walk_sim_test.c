@@ -5,7 +5,7 @@
 // They check that an agreement returns the same on all members, also on those that are lost later; that each group has
 // one next generation; that sums are those of its members; that faults explain each error; and that all remaining
 // members finish.
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/scope.h"
@@ -137,14 +137,6 @@ typedef struct participant {
     gw_future *late;  // a collective of the generation before, which the others do not enter; NULL
 } participant;
 
-static void pause_ms(gw_scope *s, int64_t ms) {
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, ms);
-    gw_wait(t, gw_future_open(t));
-    gw_error late = gw_scope_close(t);
-    (void)late;
-}
-
 // Now and then one member starts a collective in a generation that is about to end. It ends with the generation, also
 // where that has ended before.
 static void enter_alone(participant *p, gw_scope *s) {
@@ -221,7 +213,7 @@ static void take_step(participant *p, gw_scope *s) {
     p->step++;
     if (choose(p->walk, p->step, 3) == 0) agree_on_something(p, s);
     if (gw_ok(s) && p->step < STEPS && choose(p->walk, 100 + p->step, 4) == 0) admit_pending(p, s);
-    if (gw_ok(s) && choose(p->walk, 200 + p->step, 3) == 0) pause_ms(s, 10);
+    if (gw_ok(s) && choose(p->walk, 200 + p->step, 3) == 0) cluster_pause_ms(s, 10);
 }
 
 // False: this worker takes no more steps.
@@ -268,16 +260,6 @@ static void go(participant *p) {
     gw_scope_clear(p->life);
 }
 
-static gw_group *open_at_first(gw_scope *s, int count) {
-    gw_worker first[CLUSTER_WORKERS_MAX];
-    char name[16];
-    for (int i = 0; i < count; i++) {
-        snprintf(name, sizeof name, "w%d", i);
-        first[i] = gw_rpc_worker(s, name);
-    }
-    return gw_group_open(s, first, count, .name = "walkers", .timeout_ms = 60000);
-}
-
 static void run_member(gw_scope *root, int rank, void *context) {
     walk *w = context;
     participant p = { .walk = w, .root = root, .rank = rank };
@@ -285,9 +267,9 @@ static void run_member(gw_scope *root, int rank, void *context) {
     gw_group *g;
     gw_scope *life = p.life = gw_scope_open(root);
     if (rank < w->members) {
-        g = open_at_first(life, w->members);
+        g = cluster_open_group(life, 0, w->members, "walkers", 60000);
     } else {
-        pause_ms(root, 1 + (int64_t)choose(w, 300 + rank, 60));
+        cluster_pause_ms(root, 1 + (int64_t)choose(w, 300 + rank, 60));
         g = gw_group_join(life, "walkers", .timeout_ms = 1 + (int64_t)choose(w, rank, 400),
                           .collective_timeout_ms = 60000);
     }
@@ -303,7 +285,7 @@ static void run_member(gw_scope *root, int rank, void *context) {
     gw_scope_clear(life);
     gw_error e = gw_scope_close(life);
     (void)e;
-    if (w->kind >= WALK_STOPS && !is_ghost(root)) pause_ms(root, 60000);
+    if (w->kind >= WALK_STOPS && !is_ghost(root)) cluster_pause_ms(root, 60000);
     w->ended |= UINT64_C(1) << rank;
     gw_scope_clear(root);
 }

@@ -1,8 +1,7 @@
 // A member of the job that sends invalid messages: no worker crashes, the others continue, and the member is lost with
 // a reason.
 #include "base/log.h"
-#include "agent/awaits.h"
-#include "agent/leave.h"
+#include "agent/messages/kinds.h"
 #include "call/protocol.h"
 #include "collective/group/group.h"
 #include "lend/lending.h"
@@ -229,16 +228,9 @@ static void send_and_check(gw_scope *s) {
     }
 }
 
-static void pause_ms(gw_scope *s, int64_t ms) {
-    gw_scope *t = gw_scope_open(s);
-    gw_scope_set_timeout(t, ms);
-    gw_wait(t, gw_future_open(t));
-    assert_int_equal(gw_scope_close(t).status, GW_TIMEOUT);
-}
-
 // Runs until all have called gw_rpc_shutdown, and delays them.
 GW_FUNCTION(garbage_lie, GW_POOL) {
-    pause_ms(s, 500);
+    cluster_sleep_ms(s, 500);
     send_and_check(s);
     return gw_none();
 }
@@ -249,7 +241,7 @@ static void lie_all_along(gw_scope *root, int rank, void *context) {
     if (rank == 2) gw_rpc_sync(root, 1, "garbage_value");
     if (rank != 1) return;
     send_and_check(root);
-    pause_ms(root, 100);
+    cluster_sleep_ms(root, 100);
     send_and_check(root);
 }
 

@@ -1,6 +1,6 @@
 // Calls, references, collectives, watching, joining and leaving with each allocation failing in
 // turn: all operations end, and no memory leaks.
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "runtime/runtime.h"
 #include "testing/sim.h"
 #include "testing/testing.h"

@@ -1,5 +1,5 @@
 // Calls between workers in the simulator.
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 

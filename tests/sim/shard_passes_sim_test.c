@@ -491,9 +491,8 @@ static void open_shared_stage(gw_scope *own, shared_stage *self, const gw_args *
 // On the pool, as the step: they wait for the other replica.
 GW_METHOD(shared_stage, share, GW_POOL, "") {
     (void)a;
-    gw_worker members[] = { gw_rpc_worker(s, "w2"), gw_rpc_worker(s, "w3") };
     gw_scope *own = self->own;
-    gw_group *g = gw_group_open(own, members, 2, .name = "stage");
+    gw_group *g = cluster_open_group(own, 2, 2, "stage", 0);
     gw_ddp_open(own, self->m, .group = g, .first_bucket_bytes = 1);
     self->opt = gw_sgd(own, gw_parameters(own, self->m), .lr = 0.5);
     gw_optimizer_shard(own, self->opt, .group = g, .gradients = GW_SHARDED, .flat = stage_is_flat);

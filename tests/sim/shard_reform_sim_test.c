@@ -70,16 +70,6 @@ static int64_t count_different(gw_scope *s, gw_map *a, gw_map *b) {
     return count;
 }
 
-static gw_group *open_group(gw_scope *s, int first, int count, const char *name) {
-    gw_worker workers[MEMBERS + 1];
-    char worker[16];
-    for (int i = 0; i < count; i++) {
-        snprintf(worker, sizeof worker, "w%d", first + i);
-        workers[i] = gw_rpc_worker(s, worker);
-    }
-    return gw_group_open(s, workers, count, .name = name);
-}
-
 // ---- Losses -------------------------------------------------------------------------------------
 
 enum { GENERATIONS = 4 };
@@ -165,7 +155,7 @@ static bool compare(gw_scope *s, int rank, const learner *l, const learner *plai
 
 static void train(gw_scope *s, int rank, void *context) {
     (void)context;
-    gw_group *g = open_group(s, 0, MEMBERS, "trainers");
+    gw_group *g = cluster_open_group(s, 0, MEMBERS, "trainers", 0);
     learner l = open_learner(s, 0.1), plain = open_learner(s, 0.1);
     gw_optimizer_shard(s, l.opt, .group = g, .flat = now.flat);
     gw_map *saved = NULL;
@@ -240,7 +230,7 @@ static void after_any_loss_the_others_continue_from_one_step(void **state) {
 // Two of four members leave after consolidating the state, and join again: the results are as without that.
 static void leave_and_join(gw_scope *s, int rank, void *context) {
     const bool flat = context != NULL, leaves = rank >= MEMBERS / 2;
-    gw_group *all = open_group(s, 0, MEMBERS, "all");
+    gw_group *all = cluster_open_group(s, 0, MEMBERS, "all", 0);
     learner l = open_learner(s, 0.1), plain = open_learner(s, 0.1);
     gw_optimizer_shard(s, l.opt, .group = all, .flat = flat);
     for (int i = 0; i < 3; i++) take_step(s, &l);
@@ -249,7 +239,8 @@ static void leave_and_join(gw_scope *s, int rank, void *context) {
     gw_group *half = gw_group_split(s, all, leaves, rank);
     if (leaves) {
         l = open_learner(s, 7);
-        gw_optimizer_shard(s, l.opt, .group = open_group(s, rank, 1, "alone"), .flat = flat);
+        gw_optimizer_shard(s, l.opt, .group = cluster_open_group(s, rank, 1, "alone", 0),
+                           .flat = flat);
     } else {
         // On all members but one gw_optimizer_consolidate gives an empty map.
         gw_optimizer_reformed r = gw_optimizer_reform(s, l.opt, half, .saved = state);
@@ -285,8 +276,8 @@ static void admit_one(gw_scope *s, int rank, void *context) {
     (void)context;
     const bool is_new = rank == MEMBERS - 1;
     learner l = open_learner(s, is_new ? 9 : 0.1), plain = open_learner(s, 0.1);
-    gw_group *g =
-        is_new ? open_group(s, rank, 1, "alone") : open_group(s, 0, MEMBERS - 1, "trainers");
+    gw_group *g = is_new ? cluster_open_group(s, rank, 1, "alone", 0)
+                         : cluster_open_group(s, 0, MEMBERS - 1, "trainers", 0);
     gw_optimizer_shard(s, l.opt, .group = g, .flat = now.flat);
     for (int i = 0; i < 4 && !is_new; i++) assert_int_equal(take_step(s, &l).status, GW_OK);
     g = is_new ? gw_group_join(s, "trainers") : gw_group_reform(s, g, .min = MEMBERS);
@@ -407,8 +398,8 @@ static gw_module *open_model(gw_scope *root, double value) {
 static void train_replicas(gw_scope *s, int rank, void *context) {
     (void)context;
     const bool is_new = rank == MEMBERS - 1;
-    gw_group *g =
-        is_new ? open_group(s, rank, 1, "alone") : open_group(s, 0, MEMBERS - 1, "trainers");
+    gw_group *g = is_new ? cluster_open_group(s, rank, 1, "alone", 0)
+                         : cluster_open_group(s, 0, MEMBERS - 1, "trainers", 0);
     gw_module *m = open_model(s, is_new ? 9 : 0.1), *alone = open_model(s, 0.1);
     gw_ddp *ddp = gw_ddp_open(s, m, .group = g, .first_bucket_bytes = 1, .bucket_bytes = 64);
     gw_optimizer *opt = gw_sgd(s, gw_parameters(s, m), .lr = 0.01);

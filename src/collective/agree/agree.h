@@ -6,7 +6,7 @@
 #ifndef COLLECTIVE_AGREE_AGREE_H
 #define COLLECTIVE_AGREE_AGREE_H
 
-#include "agent/awaits.h"
+#include "agent/leaving/awaits.h"
 #include "collective/agree/decision.h"
 
 typedef enum agreement_kind { AGREE_NOT_CALLED, AGREE_FLAGS, AGREE_REFORM } agreement_kind;

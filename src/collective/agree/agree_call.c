@@ -1,5 +1,5 @@
 // Calls of the program that agree: how long they wait, and for which members.
-#include "agent/context.h"
+#include "agent/bodies/context.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "base/value.h"

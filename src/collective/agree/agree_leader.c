@@ -1,5 +1,5 @@
 // The leader's side of agreements: when it decides, and when its decision is released.
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "base/status.h"

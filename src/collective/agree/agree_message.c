@@ -1,5 +1,5 @@
 // The messages of agreements: their encoding.
-#include "agent/deferred.h"
+#include "agent/dispatch/deferred.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "collective/agree/agree.h"

@@ -1,6 +1,6 @@
 #include "collective/api/shadow.h"
 
-#include "agent/context.h"
+#include "agent/bodies/context.h"
 #include "collective/group/groups_state.h"
 #include "collective/run/run.h"
 #include "tensor/tensor.h"

@@ -5,7 +5,7 @@
 #ifndef COLLECTIVE_GROUP_GROUP_H
 #define COLLECTIVE_GROUP_GROUP_H
 
-#include "agent/message_io.h"
+#include "agent/messages/message_io.h"
 #include "base/map.h"
 #include "collective/group/scope_path.h"
 #include "collective/group/text.h"

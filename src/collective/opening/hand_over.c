@@ -1,5 +1,5 @@
 // What a group receives when its program opens it: the state of the pending group, and messages that arrived before.
-#include "agent/dispatch.h"
+#include "agent/dispatch/dispatch.h"
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "collective/abort/abort.h"

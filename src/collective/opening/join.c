@@ -1,5 +1,5 @@
 // Joining a group: what the requests of other workers cause, and the attempts of this one.
-#include "agent/context.h"
+#include "agent/bodies/context.h"
 #include "base/status.h"
 #include "collective/agree/agree.h"
 #include "collective/group/groups_state.h"

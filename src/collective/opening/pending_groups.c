@@ -1,7 +1,7 @@
 // Pending groups: groups that this worker leads and its program has not opened, while other members have. Their
 // collectives end by aborts of this worker, so it leads them without its program. Once the program opens the group,
 // that takes over the state. GRP-8.
-#include "agent/deferred.h"
+#include "agent/dispatch/deferred.h"
 #include "base/mem.h"
 #include "collective/abort/abort.h"
 #include "collective/group/groups_state.h"

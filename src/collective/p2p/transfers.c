@@ -22,6 +22,22 @@ static transfers *transfers_of(const agent *a) {
     return agent_state(a, &transfers_data);
 }
 
+// Calls |visit|, which may end the transfer, for all sends, then for all receives. The end of a transfer may post others,
+// which may not be visited.
+static void each_transfer(agent *a, void (*visit)(transfer *x, const void *data),
+                          const void *data) {
+    list_node *lists[] = { &transfers_of(a)->sent, &transfers_of(a)->awaited };
+    for (int i = 0; i < 2; i++) {
+        list_node all;
+        list_init(&all);
+        list_splice(&all, lists[i]);
+        for (list_node *l; (l = list_take(&all));) {
+            list_append(lists[i], l);
+            visit(list_entry(l, transfer, link), data);
+        }
+    }
+}
+
 // ---- Matching -----------------------------------------------------------------------------------
 
 static bool fits(const transfer *sent, const transfer *awaited) {
@@ -175,25 +191,17 @@ static void match(transfer *sent, transfer *awaited) {
     complete(sent, taken);
 }
 
-static void forget_closed(agent *a, list_node *list) {
-    list_node all;
-    list_init(&all);
-    list_splice(&all, list);
-    for (list_node *l; (l = list_take(&all));) {
-        list_append(list, l);
-        transfer *x = list_entry(l, transfer, link);
-        bool is_closed = !group_find_on_loop(a, x->group) && groups_has_met_on_loop(a, x->group);
-        if (!x->future && is_closed) free_transfer(x);
-    }
+static void forget_if_closed(transfer *x, const void *none) {
+    bool is_closed =
+        !group_find_on_loop(x->agent, x->group) && groups_has_met_on_loop(x->agent, x->group);
+    (void)none;
+    if (!x->future && is_closed) free_transfer(x);
 }
 
 // Of groups that are closed here those that have ended early are matched no more.
 static void note_ended(agent *a) {
     enum { EACH = 256 };
-    transfers *all = transfers_of(a);
-    if (++all->ended % EACH) return;
-    forget_closed(a, &all->sent);
-    forget_closed(a, &all->awaited);
+    if (++transfers_of(a)->ended % EACH == 0) each_transfer(a, forget_if_closed, NULL);
 }
 
 static result *given_up(const transfer *sent) {
@@ -220,6 +228,7 @@ static void gave_up(canceller *c) {
     }
     note_ended(x->agent);
 }
+
 // ---- Waiting for the sender's program -----------------------------------------------------------
 
 static int next_sender(const await *w, int *at) {
@@ -264,34 +273,32 @@ bool transfer_post_on_loop(transfer *x, bool is_sent) {
     if (other) match(is_sent ? x : other, is_sent ? other : x);
     return true;
 }
+
 // ---- Ends, and the state ------------------------------------------------------------------------
 
-static void fail_all(list_node *list, const gw_error *why) {
-    while (!list_is_empty(list))
-        complete(list_entry(list->next, transfer, link), result_of_error(why));
+static void fail(transfer *x, const void *why) {
+    complete(x, result_of_error(why));
 }
 
-// The end of a transfer may post others, but none of a member that is lost.
-static void fail_of(list_node *list, int rank, const gw_error *why) {
-    list_node all;
-    list_init(&all);
-    list_splice(&all, list);
-    for (list_node *l; (l = list_take(&all));) {
-        list_append(list, l);
-        transfer *x = list_entry(l, transfer, link);
-        if (x->from == rank) complete(x, result_of_error(why));
-    }
+typedef struct loss {
+    int rank;
+    gw_error why;
+} loss;
+
+static void fail_if_lost(transfer *x, const void *data) {
+    const loss *l = data;
+    if (x->from == l->rank) fail(x, &l->why);
 }
 
+// A lost member posts no others.
 void transfers_lost_on_loop(agent *a, int rank) {
-    gw_error error = agent_why_lost(agent_member(a, rank));
-    fail_of(&transfers_of(a)->sent, rank, &error);
-    fail_of(&transfers_of(a)->awaited, rank, &error);
+    const loss l = { rank, agent_why_lost(agent_member(a, rank)) };
+    each_transfer(a, fail_if_lost, &l);
 }
 
 void transfers_stop_on_loop(agent *a, const gw_error *why) {
-    fail_all(&transfers_of(a)->sent, why);
-    fail_all(&transfers_of(a)->awaited, why);
+    const transfers *all = transfers_of(a);
+    while (!list_is_empty(&all->sent) || !list_is_empty(&all->awaited)) each_transfer(a, fail, why);
 }
 
 gw_status transfers_open(agent *a, const gw_rpc_options *options, void **state, gw_error *error) {

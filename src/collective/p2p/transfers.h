@@ -9,7 +9,7 @@
 #ifndef COLLECTIVE_P2P_TRANSFERS_H
 #define COLLECTIVE_P2P_TRANSFERS_H
 
-#include "agent/awaits.h"
+#include "agent/leaving/awaits.h"
 #include "collective/group/groups_state.h"
 #include "future/future.h"
 

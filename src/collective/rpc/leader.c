@@ -1,7 +1,7 @@
 // The leader's side of RPC collectives: rounds, and the participants that have entered them.
 #include "collective/rpc/collective.h"
 
-#include "agent/awaits.h"
+#include "agent/leaving/awaits.h"
 #include "base/args.h"
 #include "base/log.h"
 #include "base/mem.h"

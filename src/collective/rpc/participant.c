@@ -1,5 +1,5 @@
 // The participant's side of RPC collectives: gw_rpc_all_gather and gw_rpc_barrier.
-#include "agent/awaits.h"
+#include "agent/leaving/awaits.h"
 #include "call/call.h"
 #include "collective/rpc/collective.h"
 

@@ -1,6 +1,6 @@
 #include "collective/run/activity.h"
 
-#include "agent/context.h"
+#include "agent/bodies/context.h"
 #include "call/calls.h"
 #include "collective/agree/agree.h"
 #include "collective/group/groups_state.h"

@@ -3,7 +3,7 @@
 // of the sessions' plans, and sends the sum back. Shapes that members do not have are sent first.
 #include "collective/run/backend_run.h"
 
-#include "agent/context.h"
+#include "agent/bodies/context.h"
 #include "base/mem.h"
 #include "base/value.h"
 #include "collective/plan/plan_build.h"

@@ -3,7 +3,7 @@
 // order. Channels are independent.
 #include "collective/run/backend_run.h"
 
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "base/status.h"

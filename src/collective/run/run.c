@@ -2,7 +2,7 @@
 #include "collective/agree/agree.h"
 #include "collective/run/backend_run.h"
 
-#include "agent/member_table.h"
+#include "agent/members/member_table.h"
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "collective/run/history.h"

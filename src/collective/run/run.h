@@ -8,7 +8,7 @@
 #ifndef COLLECTIVE_RUN_RUN_H
 #define COLLECTIVE_RUN_RUN_H
 
-#include "agent/awaits.h"
+#include "agent/leaving/awaits.h"
 #include "collective/group/group.h"
 #include "future/future.h"
 

@@ -1,7 +1,7 @@
 // How a run enters its group once its sequence and the limit admit it, and how long it waits.
 #include "collective/run/backend_run.h"
 
-#include "agent/dispatch.h"
+#include "agent/dispatch/dispatch.h"
 #include "base/mutation.h"
 #include "collective/run/history.h"
 #include "collective/run/stall_report.h"

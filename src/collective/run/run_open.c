@@ -1,7 +1,7 @@
 // Opening a run: its plan, its waits, and this member's input.
 #include "collective/run/backend_run.h"
 
-#include "agent/context.h"
+#include "agent/bodies/context.h"
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "call/protocol.h"

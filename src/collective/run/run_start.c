@@ -1,7 +1,7 @@
 // How a run starts: the errors that its caller gets at once, calls that enter as failed, waiting for its turn.
 #include "collective/run/run.h"
 
-#include "agent/context.h"
+#include "agent/bodies/context.h"
 
 #include <stdio.h>
 

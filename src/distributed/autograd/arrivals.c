@@ -3,7 +3,7 @@
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
-#include "agent/deferred.h"
+#include "agent/dispatch/deferred.h"
 
 #include <string.h>
 

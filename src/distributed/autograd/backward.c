@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "base/value.h"
-#include "agent/context.h"
+#include "agent/bodies/context.h"
 #include <gradwire/rpc.h>
 
 #include <string.h>

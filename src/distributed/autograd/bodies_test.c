@@ -1,6 +1,6 @@
 // Passes that bodies begin: each has gradients of its own, also when several bodies are called in
 // the same scope.
-#include "agent/context.h"
+#include "agent/bodies/context.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 #include <gradwire.h>

@@ -10,7 +10,7 @@
 
 #include "autograd/pass.h"
 #include "distributed/autograd/graphs.h"
-#include "agent/context.h"
+#include "agent/bodies/context.h"
 #include "wire/codec.h"
 
 typedef enum distributed_pass_state {

@@ -6,7 +6,7 @@
 #define DISTRIBUTED_AUTOGRAD_GRAPHS_H
 
 #include "autograd/node.h"
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 
 // A slot of a send of some worker.
 typedef struct mark {

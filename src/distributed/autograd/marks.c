@@ -1,7 +1,7 @@
 #include "distributed/autograd/graphs.h"
 
 #include "base/mem.h"
-#include "agent/deferred.h"
+#include "agent/dispatch/deferred.h"
 
 #include <stdlib.h>
 #include <string.h>

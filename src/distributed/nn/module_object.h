@@ -2,7 +2,7 @@
 #ifndef DISTRIBUTED_NN_MODULE_OBJECT_H
 #define DISTRIBUTED_NN_MODULE_OBJECT_H
 
-#include "agent/service.h"
+#include "agent/state/service.h"
 #include "call/registry.h"
 #include <gradwire/module_remote.h>
 

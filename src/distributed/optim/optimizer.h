@@ -8,7 +8,7 @@
 
 #include "call/registry.h"
 #include "optim/remote_part.h"
-#include "agent/context.h"
+#include "agent/bodies/context.h"
 #include <gradwire/ref.h>
 
 typedef struct owner {

@@ -2,7 +2,7 @@
 #ifndef DISTRIBUTED_OPTIM_OPTIMIZERS_H
 #define DISTRIBUTED_OPTIM_OPTIMIZERS_H
 
-#include "agent/agent.h"
+#include "agent/state/agent.h"
 
 typedef struct optimizers optimizers;
 

@@ -2,7 +2,7 @@
 
 #include "reference/references.h"
 #include "base/mem.h"
-#include "agent/context.h"
+#include "agent/bodies/context.h"
 
 static bool add(turns *ts, turn *t) {
     for (int i = 0; i < ts->count; i++)

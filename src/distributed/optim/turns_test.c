@@ -2,7 +2,7 @@
 // never given up.
 #include "distributed/optim/turns.h"
 
-#include "agent/context.h"
+#include "agent/bodies/context.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 #include <gradwire.h>

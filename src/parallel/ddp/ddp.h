@@ -5,7 +5,7 @@
 #ifndef PARALLEL_DDP_DDP_H
 #define PARALLEL_DDP_DDP_H
 
-#include "agent/context.h"
+#include "agent/bodies/context.h"
 #include "autograd/gate.h"
 #include "nn/module.h"
 #include <gradwire/ddp.h>

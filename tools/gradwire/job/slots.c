@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/error_file.h"
+#include "agent/settings/error_file.h"
 #include "options/command.h"
 
 // Over several hosts they are kept: all others may be members of other hosts.

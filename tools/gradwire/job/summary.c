@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/error_file.h"
+#include "agent/settings/error_file.h"
 #include "job/report.h"
 #include "system/clock.h"
 

@@ -2,7 +2,7 @@
 //
 //     F/<job>/events.jsonl                        what has happened to the ranks
 //     F/<job>/slot3/attempt0/stdout.log           and stderr.log; output.log has the lines of both, in order
-//     F/<job>/slot3/attempt0/error.json           why it has failed (agent/error_file.h)
+//     F/<job>/slot3/attempt0/error.json           why it has failed (agent/settings/error_file.h)
 //     F/latest                                    a link to the folder of the newest job
 //     F/rank3.log                                 a link to output.log of the newest attempt of rank 3
 //

@@ -1,0 +1,77 @@
+#include "agent/changes/member_changes.h"
+
+#include "agent/admission/admission.h"
+#include "agent/changes/member_events.h"
+#include "agent/changes/stop.h"
+#include "agent/dispatch/deferred.h"
+#include "agent/leaving/leave.h"
+#include "agent/members/member_table.h"
+#include "agent/members/members.h"
+#include "base/log.h"
+
+static void joined(void *user, const member_fact *member) {
+    agent *a = user;
+    gw_error error;
+    int rank = member->rank;
+    const gw_worker w = { .name = member->name, .rank = rank, .incarnation = member->incarnation };
+    if (a->fence.status || member_table_is_known(a, (uint32_t)rank)) return;
+    // A worker without an entry for a member could not handle messages about it.
+    if (member_table_add_peer_on_loop(a, &w, member->addresses, &error)) {
+        log_line("%s leaves the job, because it cannot add another member: %s", a->name,
+                 error.text);
+        agent_fence_on_loop(a, &error);
+        return;
+    }
+    for (int i = 0; i < a->service_count; i++)
+        if (a->services[i].service->joined) a->services[i].service->joined(a, rank);
+    deferred_retry_on_loop(a);
+    watches_notify_on_loop(a, GW_MEMBER_JOINED, rank);
+}
+
+static void gone(void *user, int rank, bool left, const gw_error *why) {
+    agent *a = user;
+    if (a->fence.status || !member_table_is_known(a, (uint32_t)rank)) return;
+    if (agent_member(a, rank)->lost) return;
+    agent_stop_member_on_loop(a, rank, left, why);
+    if (!left)
+        agent_notify_launcher(
+            a, membership_has_declared(a->membership->machine, rank) ? "dead" : "lost",
+            agent_member(a, rank)->worker.incarnation, why->text);
+    leaving_lost_on_loop(a, rank);
+    watches_notify_on_loop(a, left ? GW_MEMBER_LEFT : GW_MEMBER_DIED, rank);
+    if (a->joining) env_wake(a->env, a->joining);
+}
+
+static void suspected(void *user, int rank, bool is_suspected) {
+    agent *a = user;
+    if (a->fence.status || !member_table_is_known(a, (uint32_t)rank)) return;
+    watches_notify_on_loop(a, is_suspected ? GW_MEMBER_SUSPECTED : GW_MEMBER_RECOVERED, rank);
+}
+
+static void coordinator_changed(void *user, int coordinator) {
+    agent *a = user;
+    (void)coordinator;
+    if (a->fence.status || a->phase == AGENT_LEFT) return;
+    leaving_coordinator_changed_on_loop(a);
+    admission_check_on_loop(a);
+}
+
+static void fenced(void *user, const gw_error *why) {
+    agent_fence_on_loop(user, why);
+}
+
+gw_status member_changes_open_on_loop(agent *a, bool joins, gw_error *error) {
+    membership_options machine = { .rank = a->rank,
+                                   .incarnation = a->incarnation,
+                                   .name = a->name,
+                                   .addresses = agent_member(a, a->rank)->addresses,
+                                   .joins = joins,
+                                   .user = a,
+                                   .joined = joined,
+                                   .gone = gone,
+                                   .suspected = suspected,
+                                   .coordinator_changed = coordinator_changed,
+                                   .fenced = fenced };
+    const members_options options = { a->env, a->peers, machine };
+    return members_open(options, &a->membership, error);
+}
