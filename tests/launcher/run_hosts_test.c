@@ -304,7 +304,8 @@ static void a_member_declared_dead_is_ended_on_its_host(void **state) {
              "worker3 (rank 3)",
              (int)pid);
     snprintf(by_launcher, sizeof by_launcher,
-             "gradwire: rank 3 (pid %d) is killed: it had been stopped (SIGSTOP) for 7 s", (int)pid);
+             "gradwire: rank 3 (pid %d) is killed: it had been stopped (SIGSTOP) for 7 s",
+             (int)pid);
     assert_true(strstr(b.of[1].err, by_members) || strstr(b.of[1].err, by_launcher));
     assert_true(b.of[0].code > 0);
     assert_int_equal(b.of[1].code, b.of[0].code);
