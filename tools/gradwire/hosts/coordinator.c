@@ -432,7 +432,7 @@ static void take_loss(coordinator *c, const link_message *m) {
 // A host whose ranks have been asked to end because all start again just does not start again.
 static void take_leave(coordinator *c, const link_message *m) {
     roster_host *h = &c->hosts.hosts[m->node];
-    if (h->is_leaving || m->node == 0) return;
+    if (h->is_leaving || m->node == 0 || c->options.on_failure == FAILURE_STOP) return;
     h->is_leaving = true;
     forget_failures(c, m->node);
     if (starts_again(c))

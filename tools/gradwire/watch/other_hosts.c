@@ -304,9 +304,11 @@ static meeting take_meeting(job *j, int *out_code) {
     return IS_MEETING;
 }
 
-// The link reports the signal if it finds meanwhile that all hosts have met.
+// The link reports the signal if it finds meanwhile that all hosts have met. A host that has been given a place in a dynamic job
+// meanwhile leaves it.
 static meeting take_signal(job *j, int signal_number, int *out_code) {
-    const link_message ends = message_of(LINK_SIGNAL, signal_number, "");
+    bool leaves = j->options.is_dynamic && signal_number == SIGTERM;
+    const link_message ends = message_of(leaves ? LINK_LEAVES : LINK_SIGNAL, signal_number, "");
     sink_print(j->messages, "%s: ending before all hosts have met", signals_name(signal_number));
     *out_code = EXIT_SIGNAL + signal_number;
     nodes_send(&j->nodes, &ends);
