@@ -21,6 +21,7 @@ bool launched_read(gw_scope *s, char *(*variable)(const char *name), launched *o
     const char *range = variable("GW_ELASTIC"), *creates = variable("GW_ELASTIC_CREATE");
     gw_launch place = gw_rpc_launched();
     *out = (launched){ .slot = place.rank, .attempt = place.attempt };
+    if (place.world_size > 0) out->size = place.world_size;
     if (!range || !*range) return true;
     if (!parse_range(range, &out->min, &out->max))
         return scope_fail(s, GW_INVALID,
@@ -43,7 +44,7 @@ bool launched_settle(gw_scope *s, const launched *at, int world_size, gw_elastic
     if (world_size)
         o->size = world_size;
     else if (!o->size)
-        o->size = at->is_elastic ? at->max : o->min;
+        o->size = !at->is_elastic ? o->min : at->size ? at->size : at->max;
     if (o->min <= o->size) return true;
     return scope_fail(s, GW_INVALID,
                       "gw_elastic_open: .min is %d, but the job begins with %d members", o->min,

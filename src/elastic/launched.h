@@ -9,6 +9,7 @@ typedef struct launched {
     bool is_elastic;    // the launcher starts ranks again alone
     bool creates;       // of all workers that started together, this one creates the job
     int min, max;       // members
+    int size;           // that start together; 0: .max
     int slot, attempt;  // -1, 0 without
 } launched;
 

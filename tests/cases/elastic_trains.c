@@ -2,7 +2,8 @@
 // learns for STEPS steps with at least MIN members. An EVENT is RANK:PLACE:STEP: the first attempt of that rank kills itself
 // there ("open", "begin", "pass", "step", "end", "close"), raises SIGTERM ("term"), leaves ("leave"), asks for a checkpoint
 // ("ask"), or fails ("fail"). "random:K:SEED": the first K attempts of each rank but the last end by a timer, after some ms of
-// computing that follow from SEED. All members have the weights of one process that learns alone.
+// computing that follow from SEED. "until:G:N": all leave when the members have been N for some steps, in generation G or later.
+// All members have the weights of one process that learns alone.
 #include <gradwire.h>
 #include <math.h>
 #include <signal.h>
@@ -58,6 +59,23 @@ static gw_tensor *loss_of(gw_scope *s, gw_module *model, int64_t step, int64_t f
     return gw_div(s, gw_sum(s, gw_mul(s, out, out)), (double)count);
 }
 
+enum { STEPS_TOGETHER = 5, PAUSE_US = 1000 };
+
+static int together;
+
+// Whether all members leave now: each counts from the step with which the last one has joined. The pause leaves others time to join.
+static bool has_enough(const gw_elastic *job) {
+    int generation, size;
+    for (int i = 0; i < event_count; i++) {
+        if (sscanf(events[i], "until:%d:%d", &generation, &size) != 2) continue;
+        usleep(PAUSE_US);
+        bool is_so = gw_elastic_size(job) >= size && gw_elastic_generation(job) >= generation;
+        together = is_so ? together + 1 : 0;
+        return together >= STEPS_TOGETHER;
+    }
+    return false;
+}
+
 static gw_module *make_model(gw_scope *root) {
     gw_seed(root, 1);
     return gw_nn_linear(root, IN, OUT);
@@ -100,7 +118,7 @@ static void compare_with_one(gw_scope *root, gw_module *model, int64_t steps) {
 
 static void ask(gw_elastic *job, int64_t step) {
     if (is_now("term", step)) raise(SIGTERM);
-    if (is_now("leave", step)) gw_elastic_leave(job);
+    if (is_now("leave", step) || has_enough(job)) gw_elastic_leave(job);
     if (is_now("ask", step)) gw_elastic_ask_checkpoint(job);
 }
 
@@ -146,8 +164,8 @@ static void learn(gw_scope *root, int64_t steps, int min) {
     if (gw_ok(root))
         printf("%s at step %lld\n", gw_elastic_reason_name(reason),
                (long long)gw_elastic_step(job));
-    if (gw_ok(root) && gw_elastic_step(job) == steps) {
-        compare_with_one(root, model, steps);
+    if (gw_ok(root) && (gw_elastic_step(job) == steps || together >= STEPS_TOGETHER)) {
+        compare_with_one(root, model, gw_elastic_step(job));
         printf("weights %016llx\n", (unsigned long long)hash_of(root, model));
     }
     gw_elastic_close(root, job);

@@ -145,6 +145,32 @@ static void with_keep_the_others_continue_without_a_host_that_is_cut_off(void **
     forget_all(&j);
 }
 
+// The members that are left learn on, and admit the workers of the other host.
+static void a_host_that_is_cut_off_is_replaced_by_one_that_waits(void **state) {
+    (void)state;
+    hosts *net = hosts_open((hosts_options){ .count = 3 });
+    job j = { .net = net, .count = 3 };
+    for (int i = 0; i < 3; i++) {
+        j.of[i] =
+            hosts_launch(net, i,
+                         "exec ./gradwire run --nnodes=2 --on-failure=auto -n 2 --insecure "
+                         "--rdzv-endpoint=%s:29500 -- ./case-elastic_trains 1000000 1 until:2:4",
+                         hosts_address(net, 0));
+        if (i == 1) read_line(j.of[0].out_fd, "[0] made step ");
+    }
+    read_line(j.of[2].err_fd, "gradwire: waiting for a place in the job, whose ranks run");
+    hosts_cut(net, 1, HOSTS_BOTH);
+    for (int i = 0; i < 3; i++) {
+        j.ended[i] = finish(j.of[i]);
+        testing_note("host %d: %d, \"%.400s\"", i, j.ended[i].code, j.ended[i].err);
+        assert_int_equal(j.ended[i].code, i == 1 ? 125 : 0);
+    }
+    assert_non_null(
+        strstr(j.ended[0].err, "gradwire: host 1 has joined the job, which has 2 hosts now"));
+    assert_non_null(strstr(j.ended[2].out, "[3] weights "));
+    forget_all(&j);
+}
+
 // Its launcher waits only for the other hosts.
 static void a_host_that_is_cut_off_when_its_ranks_have_ended_is_lost(void **state) {
     (void)state;
@@ -228,6 +254,7 @@ GW_TESTS(clusters_run, ranks_of_three_hosts_are_one_job, ranks_of_hosts_with_ipv
          hosts_that_are_cut_off_report_that_they_did_not_meet,
          a_host_that_is_cut_off_ends_and_the_others_end,
          with_keep_the_others_continue_without_a_host_that_is_cut_off,
+         a_host_that_is_cut_off_is_replaced_by_one_that_waits,
          a_host_that_is_cut_off_when_its_ranks_have_ended_is_lost, without_host_0_all_end,
          a_cut_of_a_second_is_not_noticed, a_signal_to_one_ends_all,
          an_endpoint_that_is_not_on_host_0_is_reported,

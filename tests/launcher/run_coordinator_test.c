@@ -6,6 +6,7 @@
 
 #include "hosts/coordinator.c"
 #include "hosts/message.c"
+#include "hosts/roster.c"
 
 enum {
     HOSTS = 3,
@@ -16,7 +17,9 @@ enum {
 
 // Three hosts with two ranks each.
 static coordinator *open_job(failure_policy p, int max_restarts) {
-    const run_options o = { .node_count = HOSTS,
+    const run_options o = { .node_min = HOSTS,
+                            .node_max = HOSTS,
+                            .node_count = HOSTS,
                             .rank_count = RANKS,
                             .on_failure = p,
                             .max_restarts = max_restarts,
@@ -63,9 +66,9 @@ static void lose_rank(coordinator *c, int rank, int attempt) {
 // All hosts that are not lost reply to the question, the last one with |last_flags|.
 static void reply_with(coordinator *c, int flags, int last_flags) {
     int question = expect(c, LINK_ASK).number, last = HOSTS - 1;
-    while (c->hosts[last].is_lost) last--;
+    while (!c->hosts.hosts[last].is_in) last--;
     for (int node = 0; node < last; node++) {
-        if (c->hosts[node].is_lost) continue;
+        if (!c->hosts.hosts[node].is_in) continue;
         expect_none(c);
         report(c, node, LINK_STATE, question, flags);
     }
@@ -498,7 +501,7 @@ static void enough_ranks_of_all_hosts_that_succeed_are_a_success(void **state) {
                  { 0, 125, true }, { 3, 0, true },  { 4, 125, true } };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         coordinator *c = open_job(FAILURE_KEEP, 0);
-        c->min_success = rows[i].min_success;
+        c->options.min_success = rows[i].min_success;
         if (rows[i].is_lost) {
             report(c, 2, LINK_LOST, 0, 0);
             expect(c, LINK_GONE);

@@ -71,7 +71,8 @@ static bool open_memory(job *j) {
 static bool open_port(job *j) {
     const run_options *o = &j->options;
     j->port = o->master_port;
-    if (o->node_rank > 0) return true;  // host 0 sends its own
+    if (o->node_rank > 0)
+        return true;  // host 0 sends its own; of a dynamic job, any host may be it
     if (!j->port)
         j->port = port_reserve(o->rdzv_endpoint[0] ? o->rdzv_host : "127.0.0.1", &j->port_fd);
     return j->port > 0;
@@ -119,7 +120,7 @@ static const char *open_job(job *j) {
     if (!signals_open(&j->signals)) return "signalfd";
     channels_open(&j->channels, j->id);
     if (!guard_open(&j->guard, j->id)) return "fork";
-    if (j->options.node_count > 1 && !nodes_open(&j->nodes, &j->options, j->port, job_id(j)))
+    if (run_has_hosts(&j->options) && !nodes_open(&j->nodes, &j->options, j->port, job_id(j)))
         return "fork";
     policy_init(&j->policy, j->options.grace_ms);
     j->judge_ms = INT64_MAX;
@@ -140,7 +141,7 @@ int run_command(int argc, char **argv) {
         return 0;
     }
     // The output of a single rank on a terminal needs no prefix.
-    j.passes_through = j.options.no_prefix || (run_world_size(&j.options) == 1 &&
+    j.passes_through = j.options.no_prefix || (run_world_max(&j.options) == 1 &&
                                                isatty(STDOUT_FILENO) && !j.options.log_dir);
 
     const char *failed = open_job(&j);

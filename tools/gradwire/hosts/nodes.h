@@ -24,9 +24,12 @@ typedef struct nodes {
     link_message *backlog;
     int backlog_count, backlog_capacity;
 
-    bool has_met;     // all hosts have joined
-    bool has_ended;   // the link has ended, or is treated as ended
-    bool is_decided;  // how the job ends
+    int peer;          // of this host's link, in a dynamic job (hosts/roster.h)
+    int64_t waits_ms;  // since when it waits for its place in a dynamic job; 0: it does not
+    bool job_runs;     // meanwhile
+    bool has_met;      // its ranks may start
+    bool has_ended;    // the link has ended, or is treated as ended
+    bool is_decided;   // how the job ends
     bool
         has_reported_end;  // that this host's part has failed, or has ended well, since all started
     int64_t done_ms;       // when it has ended well, and waits for the other hosts

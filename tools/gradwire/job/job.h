@@ -106,6 +106,7 @@ typedef struct job {
     budget budget;
     int round;               // the last attempt that all ranks have started, or start, together
     bool is_finished;        // an elastic job: a worker has reported that its work is done
+    bool leaves;             // this host wants to leave the job, which continues without it
     int64_t round_start_ms;  // when all ranks start again, once they have ended
     int running_count;
     job_member *members;

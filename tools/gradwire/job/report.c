@@ -13,7 +13,7 @@ static int number_of(const job *j, const rank *r) {
 
 // "pid 77", and of which host where there are several.
 static const char *place_of(const job *j, pid_t pid, char out[64]) {
-    if (j->options.node_count == 1)
+    if (!run_has_hosts(&j->options))
         snprintf(out, 64, "pid %d", (int)pid);
     else
         snprintf(out, 64, "host %d, pid %d", j->options.node_rank, (int)pid);
@@ -60,6 +60,10 @@ static const char *name_of(const job *j, int node, char out[64]) {
     return out;
 }
 
+static const char *plural(int count) {
+    return count == 1 ? "" : "s";
+}
+
 void report_node(job *j, const link_message *m) {
     char name[64];
     name_of(j, m->node, name);
@@ -77,11 +81,22 @@ void report_node(job *j, const link_message *m) {
                                                                   : "lost",
                    m->text);
         break;
+    case LINK_ADMIT:
+        sink_print(j->messages, "%s has joined the job, which has %d hosts now", name, m->count);
+        log_folder_event(&j->logs, "host joined", "s:i, s:i", "host", m->node, "hosts", m->count);
+        break;
+    case LINK_LEAVES: sink_print(j->messages, "%s leaves the job", name); break;
+    case LINK_LEFT:
+        sink_print(j->messages, "%s has left the job, which has %d host%s now", name, m->count,
+                   plural(m->count));
+        log_folder_event(&j->logs, "host left", "s:i, s:i", "host", m->node, "hosts", m->count);
+        break;
     case LINK_CANNOT:
         sink_print(j->messages, "the hosts of the job did not meet: %s", m->text);
         break;
     case LINK_GONE:
         sink_print(j->messages, "%s is lost, and the job continues without it: %s", name, m->text);
+        log_folder_event(&j->logs, "host lost", "s:i, s:s", "host", m->node, "why", m->text);
         break;
     default: break;  // the others are no events that users see
     }
@@ -145,10 +160,6 @@ void report_unkillable(job *j) {
 void report_lost_output(job *j, const sink *s) {
     const char *name = s == &j->sinks[0] ? "standard output" : "standard error";
     sink_print(j->messages, "cannot write %s: %s", name, strerror(s->error));
-}
-
-static const char *plural(int count) {
-    return count == 1 ? "" : "s";
 }
 
 void report_restart(job *j, const char *why, const restart_plan *plan) {

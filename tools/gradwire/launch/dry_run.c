@@ -47,7 +47,7 @@ void dry_run(const run_options *o) {
                                               .creates = i == 0,
                                               .mark = "a random one",
                                               .run_id = "a random one",
-                                              .job_id = o->node_count > 1 ? "that of host 0" : "",
+                                              .job_id = run_has_hosts(o) ? "that of host 0" : "",
                                               .port = o->master_port,
                                               .key_fd = -1 },
                         print_variable, NULL);

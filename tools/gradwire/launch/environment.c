@@ -73,9 +73,11 @@ static void add_torchelastic(visitor *v, const variables_options *o) {
 static void add_elastic(visitor *v, const variables_options *o) {
     const run_options *run = o->run;
     bool may_start_alone = run->on_failure == FAILURE_RESTART || run->on_failure == FAILURE_AUTO;
+    bool may_join = run->is_dynamic && run->on_failure == FAILURE_KEEP;
     if (run->checkpoint_dir) add(v, "GW_CHECKPOINT_DIR", "%s", run->checkpoint_dir);
-    if (!may_start_alone || !run_restarts(run)) return;
-    add(v, "GW_ELASTIC", "1:%d", run_world_size(run));
+    if (!may_start_alone && !may_join) return;
+    add(v, "GW_ELASTIC", "%d:%d", run->is_dynamic ? run->node_min * run->rank_count : 1,
+        run_world_max(run));
     add(v, "GW_ELASTIC_CREATE", "%d", o->creates);
 }
 

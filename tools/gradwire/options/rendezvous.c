@@ -13,23 +13,17 @@ enum { MASTER_PORT = 29500 };  // torchrun's
 
 // ---- How many hosts -------------------------------------------------------------------------------
 
-// "4", or "4:4", which torchrun takes for it. A job cannot gain or lose hosts.
+// "4", or "2:8"; "4:4" is a fixed number, too.
 static bool parse_nodes(const char *name, const char *text, run_options *out) {
-    const char *colon = strchr(text, ':');
-    if (!colon) return parse_int(name, text, 1, NODE_COUNT_MAX, &out->node_count);
+    const char *colon = strchr(text, ':'), *most = colon ? colon + 1 : text;
     char least[16];
-    int min;
-    snprintf(least, sizeof least, "%.*s", (int)(colon - text), text);
-    if (!parse_int(name, least, 1, NODE_COUNT_MAX, &min) ||
-        !parse_int(name, colon + 1, 1, NODE_COUNT_MAX, &out->node_count))
+    snprintf(least, sizeof least, "%.*s", colon ? (int)(colon - text) : 15, text);
+    if (!parse_int(name, least, 1, NODE_COUNT_MAX, &out->node_min) ||
+        !parse_int(name, most, 1, NODE_COUNT_MAX, &out->node_max))
         return false;
-    if (min > out->node_count)
-        return parse_complain("%s=%s: the first number is the least and must not be larger than "
-                              "the second",
-                              name, text);
-    return min == out->node_count ||
-           parse_complain("%s=%s is a range, but hosts cannot join or leave a running job: give "
-                          "one number",
+    return out->node_min <= out->node_max ||
+           parse_complain("%s=%s: the first number is the least and must not be larger than the "
+                          "second",
                           name, text);
 }
 
@@ -64,21 +58,22 @@ static bool parse_backend(const char *name, const char *text) {
                           name, text);
 }
 
-// One "KEY=VALUE" of --rdzv-conf. The hosts of a job are given, so that torchrun's times for fewer hosts do not apply.
+// One "KEY=VALUE" of --rdzv-conf.
 static bool parse_setting(const char *name, char *setting, run_options *out) {
     static const char *const keys[] = { "join_timeout", "timeout", "last_call_timeout",
                                         "min_timeout" };
-    enum { KEYS = 4, KEYS_OF_JOINING = 2 };
+    enum { KEYS = 4 };
+    int64_t *const values[KEYS] = { &out->rdzv_timeout_ms, &out->rdzv_timeout_ms,
+                                    &out->last_call_ms, &out->min_timeout_ms };
     char *value = strchr(setting, '='), full[80];
     if (!value) return parse_complain("%s takes KEY=VALUE,..., not \"%s\"", name, setting);
     *value++ = '\0';
     nearest n = nearest_to(setting);
     for (int i = 0; i < KEYS; i++) {
-        int64_t ignored;
         nearest_offer(&n, keys[i]);
         if (strcmp(setting, keys[i]) != 0) continue;
         snprintf(full, sizeof full, "%s: %s", name, keys[i]);
-        return parse_seconds(full, value, i < KEYS_OF_JOINING ? &out->rdzv_timeout_ms : &ignored);
+        return parse_seconds(full, value, values[i]);
     }
     return parse_complain("%s has no key \"%s\"%s", name, setting, nearest_words(&n));
 }
@@ -122,22 +117,30 @@ static bool take_master(run_options *o) {
                                    : parse_complain("--master-addr is too long");
 }
 
+static bool check_rank(const run_options *o, bool has_rank) {
+    if (has_rank && o->node_min < o->node_max)
+        return parse_complain("--node-rank=%d cannot be used with --nnodes=%d:%d, with which hosts "
+                              "are numbered as they join",
+                              o->node_rank, o->node_min, o->node_max);
+    return o->node_rank < o->node_max ||
+           parse_complain("--node-rank=%d is out of range for --nnodes=%d: it must be 0 to %d",
+                          o->node_rank, o->node_max, o->node_max - 1);
+}
+
 bool rendezvous_check(run_options *o) {
     bool has_rank = o->node_rank >= 0;
     if (!has_rank) o->node_rank = 0;
-    if (o->is_standalone && o->node_count > 1)
-        return parse_complain("--standalone is for one host, not for --nnodes=%d", o->node_count);
+    o->is_dynamic = run_has_hosts(o) && !has_rank;
+    o->node_count = o->is_dynamic ? 1 : o->node_max;
+    if (o->is_standalone && run_has_hosts(o))
+        return parse_complain("--standalone is for one host, not for --nnodes=%d", o->node_max);
     if (o->is_standalone) o->rdzv_endpoint[0] = o->rdzv_host[0] = '\0';
-    if (o->node_count > 1 && !has_rank) return parse_complain("--nnodes needs --node-rank");
-    if (o->node_count > 1 && !o->rdzv_endpoint[0] && o->master_addr && !take_master(o))
-        return false;
-    if (o->node_count > 1 && !o->rdzv_endpoint[0])
+    if (!check_rank(o, has_rank)) return false;
+    if (run_has_hosts(o) && !o->rdzv_endpoint[0] && o->master_addr && !take_master(o)) return false;
+    if (run_has_hosts(o) && !o->rdzv_endpoint[0])
         return parse_complain(
             "--nnodes needs --rdzv-endpoint=HOST:PORT, the address at which the hosts meet");
-    if (o->node_rank >= o->node_count)
-        return parse_complain("--node-rank=%d is out of range for --nnodes=%d: it must be 0 to %d",
-                              o->node_rank, o->node_count, o->node_count - 1);
-    return run_world_size(o) <= LIMIT_WORKERS ||
+    return run_world_max(o) <= LIMIT_WORKERS ||
            parse_complain("%d hosts with %d processes each are more than the limit of %d processes",
-                          o->node_count, o->rank_count, LIMIT_WORKERS);
+                          o->node_max, o->rank_count, LIMIT_WORKERS);
 }

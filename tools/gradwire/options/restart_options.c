@@ -53,8 +53,8 @@ bool restart_options_take(run_option option, const char *name, const char *text,
 static bool check_streams(const run_options *o) {
     if (o->shown_ranks && !ranks_check("--local-ranks-filter", o->shown_ranks, o->rank_count))
         return false;
-    if (o->redirects && !streams_check("-r", o->redirects, run_world_size(o))) return false;
-    if (o->tee && !streams_check("-t", o->tee, run_world_size(o))) return false;
+    if (o->redirects && !streams_check("-r", o->redirects, run_world_max(o))) return false;
+    if (o->tee && !streams_check("-t", o->tee, run_world_max(o))) return false;
     return o->log_dir || !(o->redirects || o->tee) ||
            parse_complain("%s needs --log-dir=FOLDER, where the files are made",
                           o->redirects ? "-r" : "-t");
@@ -66,15 +66,15 @@ static bool check_min_success(const run_options *o) {
         return parse_complain("--min-success=%d needs --on-failure=keep, with which the other "
                               "ranks continue after a failure",
                               o->min_success);
-    return o->min_success <= run_world_size(o) ||
+    return o->min_success <= run_world_max(o) ||
            parse_complain("--min-success=%d is more than the %d ranks", o->min_success,
-                          run_world_size(o));
+                          run_world_max(o));
 }
 
 bool restart_options_check(run_options *o) {
     if (o->on_failure == FAILURE_UNSET)
-        o->on_failure = o->max_restarts ? FAILURE_AUTO : FAILURE_STOP;
-    if (run_restarts(o) && !o->max_restarts)
+        o->on_failure = o->max_restarts || o->node_min < o->node_max ? FAILURE_AUTO : FAILURE_STOP;
+    if (run_restarts(o) && !o->max_restarts && !o->is_dynamic)
         return parse_complain("--on-failure=%s needs --max-restarts=N: without it nothing is "
                               "started again",
                               policies[o->on_failure]);

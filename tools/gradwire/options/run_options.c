@@ -56,8 +56,10 @@ static const char help[] =
     "\n"
     "over several hosts, with one gradwire run on each:\n"
     "  --nnodes=M                how many hosts\n"
-    "  --node-rank=R             which of them this one is, 0 to M-1; its ranks are R*N to "
-    "R*N+N-1\n"
+    "  --nnodes=MIN:MAX          from MIN to MAX hosts, which may join and leave while the job\n"
+    "                            runs; more hosts wait until a place is free\n"
+    "  --node-rank=R             which of M hosts this one is, 0 to M-1; its ranks are R*N to\n"
+    "                            R*N+N-1. Without it hosts are numbered as they join\n"
     "  --rdzv-endpoint=HOST:PORT where they meet: an address or name of host 0, the same for all\n"
     "  --master-addr=HOST        the same with --master-port (default 29500), as with torchrun\n"
     "  --rdzv-id=NAME            distinguishes jobs that meet there (default: none)\n"
@@ -115,18 +117,6 @@ static bool check_protection(run_options *o) {
                                   o->rdzv_endpoint, &error))
         return true;
     return parse_complain("%s", error.text);
-}
-
-int run_world_size(const run_options *o) {
-    return o->node_count * o->rank_count;
-}
-
-int run_rank(const run_options *o, int index) {
-    return o->node_rank * o->rank_count + index;
-}
-
-bool run_restarts(const run_options *o) {
-    return o->on_failure >= FAILURE_RESTART;
 }
 
 int run_streams_to_files(const run_options *o, int rank) {
@@ -216,11 +206,15 @@ static void replace_underscores(char *option) {
 
 bool run_options_parse(int argc, char **argv, run_options *out, int *out_code) {
     *out = (run_options){ .grace_ms = 10000,
+                          .node_min = 1,
+                          .node_max = 1,
                           .node_count = 1,
                           .node_rank = -1,
                           .role = "default",
                           .rdzv_id = "",
                           .rdzv_timeout_ms = 300000,
+                          .last_call_ms = 5000,
+                          .min_timeout_ms = 600000,
                           .backoff_ms = 1000 };
     *out_code = EXIT_USAGE;
     if (!take_environment(out)) return false;

@@ -47,7 +47,11 @@ typedef struct run_options {
     int min_success;  // of ranks, with FAILURE_KEEP; 0: all
 
     // over several hosts
-    int node_count, node_rank;              // 1 and 0 without --nnodes
+    int node_min, node_max;  // 1 and 1 without --nnodes
+    // Without --node-rank hosts join in any order, also while the job runs, and may leave it (LAUN-33).
+    bool is_dynamic;
+    // Of the hosts that are in the job now, and this host's number among them: of a dynamic job as host 0 has assigned them.
+    int node_count, node_rank;
     bool is_standalone;                     // the options of the rendezvous have no effect
     const char *master_addr;                // instead of the endpoint; NULL: none
     const char *local_addr;                 // GW_ADDRESS; NULL: as in the environment
@@ -55,7 +59,9 @@ typedef struct run_options {
     char rdzv_host[RDZV_HOST_MAX];          // of it
     const char *rdzv_id;                    // "": jobs are distinguished by their endpoints
     int64_t rdzv_timeout_ms;
-    const char *key;  // the path of a file; NULL: none
+    int64_t last_call_ms;    // after node_min hosts have joined, before the ranks start
+    int64_t min_timeout_ms;  // how long fewer than node_min hosts may be left
+    const char *key;         // the path of a file; NULL: none
     bool insecure;
 } run_options;
 
@@ -63,14 +69,30 @@ typedef struct run_options {
 bool run_options_parse(int argc, char **argv, run_options *out, int *out_code);
 
 // Whether ranks start again after a failure.
-bool run_restarts(const run_options *o);
+static inline bool run_restarts(const run_options *o) {
+    return o->on_failure >= FAILURE_RESTART;
+}
+
+// Whether launchers of other hosts take part, or may.
+static inline bool run_has_hosts(const run_options *o) {
+    return o->node_max > 1;
+}
 
 // Which streams of a rank are written to files, and which to the output of the launcher (options/streams.h).
 int run_streams_to_files(const run_options *o, int rank);
 int run_streams_to_output(const run_options *o, int rank);
 
-// Of the whole job, and of one of this host's ranks in it.
-int run_world_size(const run_options *o);
-int run_rank(const run_options *o, int index);
+// Of the whole job now, at most, and of one of this host's ranks in it.
+static inline int run_world_size(const run_options *o) {
+    return o->node_count * o->rank_count;
+}
+
+static inline int run_world_max(const run_options *o) {
+    return o->node_max * o->rank_count;
+}
+
+static inline int run_rank(const run_options *o, int index) {
+    return o->node_rank * o->rank_count + index;
+}
 
 #endif

@@ -36,3 +36,14 @@ int port_reserve(const char *host, int *out_fd) {
     *out_fd = fd;
     return address_port(&at);
 }
+
+bool port_is_free(const char *endpoint) {
+    address at;
+    const int yes = 1;
+    if (address_parse(endpoint, &at, NULL)) return false;
+    int fd = socket(at.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is_free = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+                   bind(fd, (struct sockaddr *)&at.bytes, at.size) == 0;
+    if (fd >= 0) close(fd);
+    return is_free;
+}

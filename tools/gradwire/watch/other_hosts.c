@@ -6,6 +6,7 @@
 
 #include "system/clock.h"
 #include "options/command.h"
+#include "options/failures.h"
 #include "watch/ending.h"
 #include "watch/members.h"
 #include "watch/restarts.h"
@@ -13,7 +14,7 @@
 #include "job/slots.h"
 
 // Hosts agree how a job ends within the time that it takes to detect the loss of a host.
-enum { OUTCOME_MS = 12000, SILENCE_MS = 10000 };
+enum { OUTCOME_MS = 12000, SILENCE_MS = 10000, PLACE_MS = 2000 };
 
 void other_hosts_report_failure(job *j, int code, const char *why) {
     nodes *n = &j->nodes;
@@ -105,8 +106,65 @@ static void reply(job *j, int question) {
     nodes_send(&j->nodes, &m);
 }
 
+// ---- Hosts that join and leave ----------------------------------------------------------------------
+
+static void set_count(job *j, const link_message *m) {
+    if (j->options.is_dynamic) j->options.node_count = m->count;
+}
+
+// The first one that a host takes is its own.
+static void take_admission(job *j, const link_message *m) {
+    bool is_own = !j->nodes.has_met || m->number == j->nodes.peer;
+    set_count(j, m);
+    if (is_own) {
+        j->nodes.peer = m->number;
+        j->options.node_rank = m->node;
+        for (int i = 0; i < j->options.rank_count; i++) j->ranks[i].next_attempt = m->attempt;
+    } else if (j->policy.stage != AWAITING_HOSTS) {
+        report_node(j, m);
+    }
+}
+
+// A host joins a round that runs only if all ranks that run are elastic: so are its own, since their program is the same.
+static void take_first_round(job *j, const link_message *m) {
+    j->round = m->attempt;
+    for (int i = 0; i < j->options.rank_count; i++)
+        j->ranks[i].is_elastic = m->flags & LINK_IS_ELASTIC;
+}
+
+static void end_own_ranks(job *j) {
+    j->nodes.is_decided = true;
+    ending_happened(j, USER_SIGNAL, SIGTERM);
+}
+
+bool other_hosts_may_leave(const job *j) {
+    const run_options *o = &j->options;
+    bool may_continue = failures_survive_host(o->on_failure, true, true) || run_restarts(o);
+    return o->is_dynamic && o->node_rank > 0 && may_continue && !j->nodes.is_decided &&
+           !j->nodes.failed_code && !j->is_alone;
+}
+
+void other_hosts_leave(job *j) {
+    const link_message m = message_of(LINK_LEAVES, 0, "");
+    if (j->leaves) {
+        end_own_ranks(j);
+        return;
+    }
+    j->leaves = true;
+    sink_print(j->messages, "SIGTERM: this host leaves the job");
+    nodes_send(&j->nodes, &m);
+}
+
+static void take_leaving(job *j, const link_message *m) {
+    if (m->node != j->options.node_rank)
+        report_node(j, m);
+    else if (!j->nodes.is_decided)
+        end_own_ranks(j);
+}
+
 // A host that is lost to the others is cut off from them.
 static void take_loss(job *j, const link_message *m) {
+    set_count(j, m);
     if (m->node == j->options.node_rank) {
         link_message lost = *m;
         lost.kind = LINK_LOST;
@@ -122,7 +180,10 @@ static void take_restart(job *j, const link_message *m) {
     if (j->nodes.is_decided || j->nodes.failed_code) return;
     switch (m->kind) {
     case LINK_RESTART: restarts_take_one(j, m); break;
-    case LINK_RESTART_ALL: restarts_take_all(j, m); break;
+    case LINK_RESTART_ALL:
+        restarts_take_all(j, m);
+        if (j->leaves) end_own_ranks(j);
+        break;
     default:
         if (j->policy.stage == AWAITING_HOSTS && m->attempt == j->round) restarts_begin_round(j);
         break;
@@ -167,6 +228,12 @@ static void take_message(job *j, const link_message *m) {
     case LINK_RESTART:
     case LINK_RESTART_ALL:
     case LINK_START_ROUND: take_restart(j, m); break;
+    case LINK_ADMIT: take_admission(j, m); break;
+    case LINK_LEAVES: take_leaving(j, m); break;
+    case LINK_LEFT:
+        set_count(j, m);
+        report_node(j, m);
+        break;
     case LINK_GONE: take_loss(j, m); break;
     default: decided(j, m); break;
     }
@@ -204,41 +271,82 @@ bool other_hosts_are_awaited(job *j) {
 
 // ---- The beginning ----------------------------------------------------------------------------------
 
-static bool has_met(job *j, int *out_code) {
-    link_message m;
-    while (nodes_take(&j->nodes, &m)) {
-        if (m.kind == LINK_READY) {
-            j->nodes.has_met = true;
-            j->port = m.number;
-            snprintf(j->nodes.job_id, sizeof j->nodes.job_id, "%.*s",
-                     (int)sizeof j->nodes.job_id - 1, m.text);
-            return true;
+typedef enum meeting { IS_MEETING, HAS_MET, HAS_ENDED } meeting;
+
+static void take_ready(job *j, const link_message *m) {
+    j->nodes.has_met = true;
+    j->nodes.has_reported_wait = false;
+    j->port = m->number;
+    snprintf(j->nodes.job_id, sizeof j->nodes.job_id, "%.*s", (int)sizeof j->nodes.job_id - 1,
+             m->text);
+}
+
+// A host that waits for a place in the job ends with it.
+static meeting take_meeting(job *j, int *out_code) {
+    for (link_message m; nodes_take(&j->nodes, &m);) {
+        switch (m.kind) {
+        case LINK_ADMIT: take_admission(j, &m); break;
+        case LINK_START_ROUND: take_first_round(j, &m); break;
+        case LINK_READY: take_ready(j, &m); return HAS_MET;
+        case LINK_WAITS:
+            j->nodes.waits_ms = clock_now_ms();
+            j->nodes.job_runs = m.number;
+            break;
+        case LINK_DONE:
+            sink_print(j->messages, "the job has ended before this host has had a place in it");
+            return HAS_ENDED;
+        default:
+            report_node(j, &m);
+            *out_code = code_of(&m);
+            return HAS_ENDED;
         }
-        report_node(j, &m);
-        *out_code = EXIT_OWN_FAILURE;
-        return false;
     }
-    return false;
+    return IS_MEETING;
+}
+
+// The link reports the signal if it finds meanwhile that all hosts have met. A host that has been given a place in a dynamic job
+// meanwhile leaves it.
+static meeting take_signal(job *j, int signal_number, int *out_code) {
+    bool leaves = j->options.is_dynamic && signal_number == SIGTERM;
+    const link_message ends = message_of(leaves ? LINK_LEAVES : LINK_SIGNAL, signal_number, "");
+    sink_print(j->messages, "%s: ending before all hosts have met", signals_name(signal_number));
+    *out_code = EXIT_SIGNAL + signal_number;
+    nodes_send(&j->nodes, &ends);
+    return HAS_ENDED;
+}
+
+static void print_place_wait(job *j) {
+    nodes *n = &j->nodes;
+    if (!n->waits_ms || n->has_reported_wait || clock_now_ms() < n->waits_ms + PLACE_MS) return;
+    n->has_reported_wait = true;
+    if (n->job_runs)
+        sink_print(j->messages, "waiting for a place in the job, whose ranks run");
+    else
+        sink_print(j->messages, "waiting for other hosts: the job needs %d, and takes %d",
+                   j->options.node_min, j->options.node_max);
+    sink_flush(j->messages);
+}
+
+static meeting turn(job *j, int *out_code) {
+    struct pollfd ready[2] = { { .fd = j->signals.fd, .events = POLLIN },
+                               { .fd = j->nodes.fd, .events = POLLIN } };
+    int signal_number;
+    nodes_send_heartbeat(&j->nodes);
+    poll(ready, 2, HEARTBEAT_MS);
+    meeting m = take_meeting(j, out_code);
+    while (m == IS_MEETING) {
+        signal_duty duty = signals_take(&j->signals, &signal_number);
+        if (duty == DUTY_NONE) break;
+        if (duty == DUTY_END) m = take_signal(j, signal_number, out_code);
+    }
+    if (m == IS_MEETING) print_place_wait(j);
+    return m;
 }
 
 bool other_hosts_meet(job *j, int *out_code) {
+    meeting m = nodes_are_open(&j->nodes) ? IS_MEETING : HAS_MET;
     *out_code = 0;
-    while (nodes_are_open(&j->nodes) && !*out_code) {
-        struct pollfd ready[2] = { { .fd = j->signals.fd, .events = POLLIN },
-                                   { .fd = j->nodes.fd, .events = POLLIN } };
-        int signal_number;
-        nodes_send_heartbeat(&j->nodes);
-        poll(ready, 2, HEARTBEAT_MS);
-        if (has_met(j, out_code)) return true;
-        for (signal_duty duty; (duty = signals_take(&j->signals, &signal_number)) != DUTY_NONE;) {
-            if (duty != DUTY_END) continue;
-            sink_print(j->messages, "%s: ending before all hosts have met",
-                       signals_name(signal_number));
-            *out_code = EXIT_SIGNAL + signal_number;
-            // The link reports it if it finds meanwhile that all hosts have met.
-            const link_message ends = message_of(LINK_SIGNAL, signal_number, "");
-            nodes_send(&j->nodes, &ends);
-        }
-    }
-    return !*out_code;
+    if (j->options.is_dynamic) j->options.node_rank = NO_NODE;  // until host 0 has given it one
+    while (m == IS_MEETING) m = turn(j, out_code);
+    return m == HAS_MET;
 }

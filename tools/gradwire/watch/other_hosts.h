@@ -19,6 +19,11 @@ void other_hosts_report_failure(job *j, int code, const char *why);
 // when all have ended.
 void other_hosts_keep_failure(job *j, int code, const char *why);
 
+// Whether this host can leave a dynamic job, in which the others continue (LAUN-38); asks host 0 for it. The second time its ranks end
+// at once.
+bool other_hosts_may_leave(const job *j);
+void other_hosts_leave(job *j);
+
 void other_hosts_take(job *j);  // handles their messages, and decisions that do not arrive
 
 // Whether another host may yet make the ranks of this one start again, after all have ended.

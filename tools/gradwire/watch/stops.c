@@ -11,7 +11,7 @@
 enum { LATE_MS = 1000 };
 
 static void note(job *j, const siginfo_t *change) {
-    if (run_world_size(&j->options) == 1) return;
+    if (run_world_max(&j->options) == 1) return;
     for (int i = 0; i < j->options.rank_count; i++) {
         rank *r = &j->ranks[i];
         if (!r->is_running || r->pid != change->si_pid) continue;
@@ -36,7 +36,7 @@ static bool is_stopped(const rank *r) {
 // A user may stop a rank that does not use the library.
 static bool is_waited_for(const job *j, const rank *r) {
     if (j->policy.stage != AWAITING_RANKS) return false;
-    return r->has_begun || j->options.node_count > 1 || members_are_joining(j);
+    return r->has_begun || run_has_hosts(&j->options) || members_are_joining(j);
 }
 
 static void end_stopped(job *j, rank *r) {

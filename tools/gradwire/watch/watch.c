@@ -73,7 +73,12 @@ static void take_signals(job *j) {
     int signal_number;
     for (signal_duty duty; (duty = signals_take(&j->signals, &signal_number)) != DUTY_NONE;) {
         switch (duty) {
-        case DUTY_END: end_job(j, signal_number); break;
+        case DUTY_END:
+            if (signal_number == SIGTERM && (j->leaves || other_hosts_may_leave(j)))
+                other_hosts_leave(j);
+            else
+                end_job(j, signal_number);
+            break;
         case DUTY_PAUSE: pause_all(j); break;
         case DUTY_RESUME: ending_signal_groups(j, SIGCONT); break;
         case DUTY_PASS: pass_on(j, signal_number); break;
@@ -249,6 +254,12 @@ static bool has_min_success(const job *j) {
     return slots_count_successes(j) >= j->options.min_success;
 }
 
+// A host that leaves ends well if its ranks do. If the job has ended meanwhile, the outcome counts.
+static void set_code_of_leaving(job *j) {
+    bool has_succeeded = slots_count_successes(j) == j->options.rank_count;
+    ending_set_code(j, has_succeeded ? 0 : EXIT_SIGNAL + SIGTERM);
+}
+
 int watch(job *j) {
     j->tree_has_changed = true;
     while (!is_over(j)) turn(j);
@@ -258,8 +269,9 @@ int watch(job *j) {
         report_unkillable(j);
         if (j->exit_code == 0) j->exit_code = EXIT_OWN_FAILURE;
     }
-    bool decides_alone = j->options.node_count == 1 && j->is_alone;
+    bool decides_alone = !run_has_hosts(&j->options) && j->is_alone;
     if (decides_alone && has_min_success(j)) j->exit_code = 0;
+    if (j->leaves) set_code_of_leaving(j);
     log_folder_event(&j->logs, "ended", "s:i", "code", j->exit_code);
     bool is_lost = false;
     for (int i = 0; i < OUTPUTS; i++) is_lost |= j->sinks[i].error && !j->sinks[i].is_broken;
