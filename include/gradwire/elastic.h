@@ -40,8 +40,12 @@
 // program's own (GW_JOB_CREATE, GW_JOB_JOIN) the worker that has created it waits for .size members, and others join at
 // any time. Over several hosts a next attempt joins at rank 0's host: while no member is left on host 0, it cannot join.
 //
-// Errors, of all of them: INVALID for arguments, and for a |job| that could not be opened. A lost member is no error. All
-// other errors of a step, also those of other members, become errors of |root|, and end the loop.
+// In a step all members make equally many synchronised backward passes (gw_ddp_skip counts as one), at least one;
+// otherwise they fail with MISMATCH, which names members, step and pass.
+//
+// Errors, of all of them: INVALID for arguments, and for a |job| that could not be opened. A lost member is no error. An
+// error of a step becomes an error of |root|, and ends the loop; for the other members this member is then lost.
+// MISMATCH and TIMEOUT of a pass are errors of all members.
 // Blocking: gw_elastic_open, gw_elastic_begin and gw_elastic_close block; in a job under way, for at most .timeout_ms
 // when members are missing.
 // Ownership: a job belongs to the scope that it was opened in, which is the scope of the agent; it holds counts on model
@@ -145,9 +149,9 @@ GW_API gw_scope *gw_elastic_begin(gw_scope *root, gw_elastic *job);
 ///
 /// Returns: whether the step counts here. All members that continue agree on it in the next gw_elastic_begin: a step
 /// that counts on one of them counts on all.
-/// Errors, of the root: INVALID if |s| is not the scope of the step, or if the step has not called gw_optimizer_step
-/// exactly once; the error of |s|, unless a member was lost; the third error in sequence about a lost worker that was no
-/// member.
+/// Errors, of the root: INVALID if |s| is not the scope of the step, if the step has not called gw_optimizer_step exactly
+/// once, or has made no backward pass of the replicas; MISMATCH if members have made unequal numbers of passes in a step;
+/// the error of |s|, unless a member was lost; the third error in sequence about a lost worker that was no member.
 GW_API bool gw_elastic_end(gw_elastic *job, gw_scope *s);
 
 /// Ends the job on this member, also if |root| has failed. If gw_elastic_open has called gw_rpc_init, this member leaves

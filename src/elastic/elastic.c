@@ -170,6 +170,9 @@ gw_elastic *gw_elastic_open_with(gw_scope *root, gw_module *model, gw_optimizer 
 
 // ---- Steps ----------------------------------------------------------------------------------------
 
+static const char unequal_passes[] =
+    "members have made unequal numbers of backward passes in a step";
+
 static bool must_meet(const gw_elastic *j, int64_t step) {
     if (j->is_lost || wishes_of_some(j->ddp)) return true;
     if (gw_group_size(j->group) == 1 && meeting_is_wanted(j)) return true;
@@ -193,31 +196,105 @@ static void finish(gw_scope *root, gw_elastic *j) {
     j->reason = GW_FINISHED;
 }
 
+static bool is_member(const gw_elastic *j, const gw_lost_worker *of) {
+    for (int i = 0; of->how && i < j->group->count; i++)
+        if (j->group->members[i].incarnation == of->incarnation) return true;
+    return false;
+}
+
+// ELAS-12: ends passes that other members have begun instead of meeting. The loss of a member ends them anyway.
+static void close_step(gw_elastic *j) {
+    gw_error why = j->loss;
+    if (j->is_lost && is_member(j, &why.lost)) return;
+    if (why.status)
+        why.status = GW_DISCONNECTED;
+    else
+        error_set(&why, GW_CANCELLED, "%s: it has ended step %" PRId64, unequal_passes,
+                  j->step_number);
+    steps_close(j->ddp, &why);
+}
+
+static bool meet(gw_scope *root, gw_elastic *j) {
+    if (gw_group_size(j->group) > 1) close_step(j);
+    return meeting_hold(root, j);
+}
+
 static bool prepare(gw_scope *root, gw_elastic *j) {
     int64_t step = gw_optimizer_steps(j->opt);
-    if (must_meet(j, step) && !meeting_hold(root, j)) return false;
+    if (must_meet(j, step) && !meet(root, j)) return false;
     step = gw_optimizer_steps(j->opt);
     if (j->reason == GW_RUNNING && !elastic_save_if_due(root, j)) return false;
     if (j->reason == GW_RUNNING && step >= j->options.steps) finish(root, j);
     return j->reason == GW_RUNNING;
 }
 
+// An error about what members have in common is an error of all of them.
+static bool is_common(const gw_error *e) {
+    return e->status == GW_MISMATCH || e->status == GW_TIMEOUT;
+}
+
+// The others continue without this member, whenever it leaves the job.
+static void fail(gw_scope *root, gw_elastic *j) {
+    gw_group *g = j->group;
+    const agent *a = j->agent;
+    gw_error why;
+    j->reason = GW_FAILED;
+    if (!g) return;
+    why = *scope_error(root);
+    if (!is_common(&why)) {
+        error_set(&why, GW_DISCONNECTED, "%s has failed: %s", a->name, scope_error(root)->text);
+        error_set_lost(&why, GW_LOSS_LEFT, a->rank, a->incarnation, a->name);
+    }
+    steps_end(j->ddp, &why);
+    j->group = NULL;
+    gw_drop(j->own, g);
+}
+
 gw_scope *gw_elastic_begin(gw_scope *root, gw_elastic *j) {
     if (!elastic_is_usable(root, "gw_elastic_begin", j)) {
-        if (j && j != &elastic_poison && j->reason == GW_RUNNING) j->reason = GW_FAILED;
+        if (j && j != &elastic_poison && j->reason == GW_RUNNING) fail(root, j);
         return NULL;
     }
     if (j->step)
         scope_fail(root, GW_WRONG_STATE, "gw_elastic_begin: step %" PRId64 " has not ended",
                    j->step_number);
     bool begins = gw_ok(root) && j->reason == GW_RUNNING && prepare(root, j);
-    if (!gw_ok(root) && j->reason == GW_RUNNING) j->reason = GW_FAILED;
+    if (!gw_ok(root) && j->reason == GW_RUNNING) fail(root, j);
     if (!begins) return NULL;
     j->step_number = gw_optimizer_steps(j->opt);
+    steps_begin(j->ddp, j->step_number);
     wishes_set_own(j->ddp, meeting_is_wanted(j));
     j->step = gw_scope_open(root);
     gw_scope_label(j->step, "step %" PRId64, j->step_number);
     return j->step;
+}
+
+// Whether |e| is that of another member's program, which has ended a pass on all members: that member fails, as if it
+// were lost.
+static bool is_of_other(const gw_elastic *j, const gw_error *e) {
+    return e->status && !is_common(e) && e->aborts[0].group && e->worker[0] &&
+           strcmp(e->worker, j->agent->name) != 0;
+}
+
+// The error of a pass that members differ in, or that another member has not begun, since it meets (close_step).
+static void explain(const gw_elastic *j, gw_error *e) {
+    bool is_of_pass = e->aborts[0].group && group_has_reported(j->ddp->group, e);
+    if (is_of_pass && e->status == GW_MISMATCH) error_prefix(e, unequal_passes);
+    if (is_of_pass && e->status == GW_CANCELLED) e->status = GW_MISMATCH;
+}
+
+static bool check_step(gw_elastic *j, int64_t made) {
+    if (made != 1)
+        return scope_fail(j->root, GW_INVALID,
+                          "gw_elastic_end: step %" PRId64 " has called gw_optimizer_step %" PRId64
+                          " times, not once",
+                          j->step_number, made);
+    if (steps_passes(j->ddp) < 1)
+        return scope_fail(j->root, GW_INVALID,
+                          "gw_elastic_end: step %" PRId64
+                          " has made no backward pass of the replicas",
+                          j->step_number);
+    return true;
 }
 
 bool gw_elastic_end(gw_elastic *j, gw_scope *s) {
@@ -229,20 +306,17 @@ bool gw_elastic_end(gw_elastic *j, gw_scope *s) {
     }
     gw_error e = gw_scope_close(s);
     j->step = NULL;
+    explain(j, &e);
     int64_t made = gw_optimizer_steps(j->opt) - j->step_number;
-    if (e.status == GW_DISCONNECTED) {
+    if (e.status == GW_DISCONNECTED || is_of_other(j, &e)) {
         j->is_lost = true;
         j->loss = e;
     } else if (e.status) {
         scope_fail_with(j->root, &e);
-    } else if (made != 1) {
-        scope_fail(j->root, GW_INVALID,
-                   "gw_elastic_end: step %" PRId64 " has called gw_optimizer_step %" PRId64
-                   " times, not once",
-                   j->step_number, made);
     }
-    if (!e.status) j->repeats = 0;
-    return made == 1;
+    if (e.status) return made == 1;
+    j->repeats = 0;
+    return check_step(j, made);
 }
 
 // ---- Closing --------------------------------------------------------------------------------------
@@ -258,6 +332,7 @@ void gw_elastic_close(gw_scope *root, gw_elastic *j) {
                    j->step_number);
         j->step = NULL;
     }
+    if (!gw_ok(root) && j->reason == GW_RUNNING) fail(root, j);
     j->step_number = gw_optimizer_steps(j->opt);
     bool is_alone = j->reason == GW_LEAVING || !gw_ok(root);
     if (j->has_joined && j->agent && is_alone) gw_rpc_leave(root);

@@ -123,11 +123,16 @@ static void steps_that_do_not_follow_the_loop_are_refused(void **state) {
     assert_false(gw_elastic_end(job, s));
     expect(a, GW_INVALID, "gw_elastic_end: step 1 has called gw_optimizer_step 2 times, not once");
     s = gw_elastic_begin(a.root, job);
+    gw_ddp_no_sync(s);
+    take_step(s, a);
+    assert_false(gw_elastic_end(job, s));
+    expect(a, GW_INVALID, "gw_elastic_end: step 3 has made no backward pass of the replicas");
+    s = gw_elastic_begin(a.root, job);
     assert_null(gw_elastic_begin(a.root, job));
-    expect(a, GW_WRONG_STATE, "gw_elastic_begin: step 3 has not ended");
+    expect(a, GW_WRONG_STATE, "gw_elastic_begin: step 4 has not ended");
     assert_int_equal(gw_elastic_get_reason(job), GW_FAILED);
     gw_elastic_close(a.root, job);
-    expect(a, GW_WRONG_STATE, "gw_elastic_close: step 3 has not ended");
+    expect(a, GW_WRONG_STATE, "gw_elastic_close: step 4 has not ended");
     close_alone(a);
 }
 

@@ -264,6 +264,35 @@ static void an_error_of_a_step_ends_the_job_with_its_text(void **state) {
     forget(r);
 }
 
+// The others repeat the step without it, and it joins them again.
+static void an_error_of_a_step_costs_one_restart(void **state) {
+    (void)state;
+    for (int rank = 0; rank < 3; rank++) {
+        char event[16];
+        snprintf(event, sizeof event, "%d:fail:3", rank);
+        result r = RUN("run", "-n", "3", "--max-restarts=3", TRAINS, "10", "3", event);
+        expect_success(&r, 3);
+        assert_int_equal(count_of(r.err, "; it starts again, attempt 1 (2 restarts left)\n"), 1);
+        assert_int_equal(count_of(r.err, "; it starts again"), 1);
+        assert_int_equal(count_of(r.out, "] opened at step "), 4);
+        forget(r);
+    }
+}
+
+// Never adds gradients of one step to those of another.
+static void a_member_that_makes_a_pass_more_fails_all_with_the_step(void **state) {
+    (void)state;
+    result r = RUN("run", "-n", "3", "--on-failure=stop", TRAINS, "10", "1", "1:twice:3");
+    note(&r);
+    assert_int_equal(r.code, 1);
+    assert_non_null(
+        strstr(r.err, "members have made unequal numbers of backward passes in a step"));
+    assert_non_null(strstr(r.err, "worker1 does all_reduce avg f32 24 (pass 2 in step 3, "));
+    assert_non_null(strstr(r.err, "(pass 1 in step 4, "));
+    assert_int_equal(count_of(r.out, "] made step 4"), 0);
+    forget(r);
+}
+
 static void a_folder_that_cannot_be_written_is_refused(void **state) {
     (void)state;
     result r =
@@ -286,4 +315,6 @@ GW_TESTS(run_elastic, members_train_together, a_member_is_killed_at_each_place,
          a_member_that_leaves_fails_no_step, sigterm_is_a_leave,
          members_that_leave_together_write_a_checkpoint,
          a_job_that_is_asked_to_end_writes_a_checkpoint,
-         an_error_of_a_step_ends_the_job_with_its_text, a_folder_that_cannot_be_written_is_refused);
+         an_error_of_a_step_ends_the_job_with_its_text, an_error_of_a_step_costs_one_restart,
+         a_member_that_makes_a_pass_more_fails_all_with_the_step,
+         a_folder_that_cannot_be_written_is_refused);
