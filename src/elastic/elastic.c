@@ -17,7 +17,9 @@
 
 static void destroy(gw_handle *h) {
     gw_elastic *j = (gw_elastic *)(void *)h;
-    if (j->restores_signal) term_give_back();
+    jobs_remove(j);
+    if (atomic_load(&j->takes_term)) term_give_back();
+    handle_release(j->asked);
     agent_release(j->agent);
     mem_free(j);
 }
@@ -148,24 +150,38 @@ static void report_state(gw_elastic *j) {
     j->lacks_state = false;
 }
 
+// A second group of one name would fail late, and on all members.
+static bool open_for_requests(gw_scope *root, gw_elastic *j) {
+    gw_scope *t = gw_scope_open(root);
+    j->asked = handle_retain(gw_future_open(t));
+    gw_scope_close_up(t);
+    if (gw_ok(root) && !jobs_add(j))
+        scope_fail(root, GW_DUPLICATE,
+                   "gw_elastic_open: %s has another open job \"%s\": each needs a .name of its own",
+                   j->agent->name, j->options.name);
+    return gw_ok(root);
+}
+
 static bool enter(gw_scope *root, gw_elastic *j) {
     launched at;
     if (!gw_ok(root) || !launched_read(root, getenv, &at)) return false;
-    if (!enter_job(root, j, &at) || !enter_group(root, j))
+    if (!enter_job(root, j, &at) || !open_for_requests(root, j) || !enter_group(root, j))
         return gw_ok(root) && state_load_newest(root, j);
     if (!state_exchange(root, j)) return false;
     report_state(j);
     if (!meeting_hold(root, j)) return false;
     report_state(j);
     j->saved_ns = env_now_ns(j->agent->env);
-    j->restores_signal = j->options.on_term == GW_LEAVE && term_take();
+    if (j->options.on_term == GW_LEAVE) atomic_store(&j->takes_term, term_take(jobs_term_arrived));
     return true;
 }
 
 gw_elastic *gw_elastic_open_with(gw_scope *root, gw_module *model, gw_optimizer *opt,
                                  gw_elastic_options options) {
     gw_elastic *j = check(root, model, opt, &options) ? make(root, model, opt, &options) : NULL;
-    return j && enter(root, j) ? j : &elastic_poison;
+    if (j && enter(root, j)) return j;
+    if (j) jobs_remove(j);
+    return &elastic_poison;
 }
 
 // ---- Steps ----------------------------------------------------------------------------------------
@@ -266,6 +282,7 @@ gw_scope *gw_elastic_begin(gw_scope *root, gw_elastic *j) {
     wishes_set_own(j->ddp, meeting_is_wanted(j));
     j->step = gw_scope_open(root);
     gw_scope_label(j->step, "step %" PRId64, j->step_number);
+    if (gw_ok(j->step)) j->step->is_lent = true;
     return j->step;
 }
 
@@ -304,6 +321,7 @@ bool gw_elastic_end(gw_elastic *j, gw_scope *s) {
                    j->step ? "this is not the scope of the step" : "no step has begun");
         return false;
     }
+    s->is_lent = false;
     gw_error e = gw_scope_close(s);
     j->step = NULL;
     explain(j, &e);
@@ -321,12 +339,20 @@ bool gw_elastic_end(gw_elastic *j, gw_scope *s) {
 
 // ---- Closing --------------------------------------------------------------------------------------
 
+// Waits for a request to leave end.
+static void end_requests(gw_elastic *j) {
+    gw_scope *t = agent_scope_open(j->agent, 0, 0, ENV_NEVER);
+    gw_future_fail(t, j->asked, GW_CANCELLED, "the elastic job has closed");
+    scope_close_unread(t);
+}
+
 void gw_elastic_close(gw_scope *root, gw_elastic *j) {
     if (!j || j == &elastic_poison || !j->own) {
         if (!j || j == &elastic_poison) elastic_is_usable(root, "gw_elastic_close", j);
         return;
     }
     if (j->step) {
+        j->step->is_lent = false;
         gw_scope_close_up(j->step);
         scope_fail(root, GW_WRONG_STATE, "gw_elastic_close: step %" PRId64 " has not ended",
                    j->step_number);
@@ -340,8 +366,9 @@ void gw_elastic_close(gw_scope *root, gw_elastic *j) {
     j->group = NULL;
     scope_close_unread(j->own);
     j->own = NULL;
-    if (j->restores_signal) term_give_back();
-    j->restores_signal = false;
+    jobs_remove(j);
+    if (atomic_exchange(&j->takes_term, false)) term_give_back();
+    if (j->asked) end_requests(j);
 }
 
 // ---- Checkpoints ----------------------------------------------------------------------------------
@@ -394,7 +421,9 @@ int gw_elastic_generation(const gw_elastic *j) {
 }
 
 gw_elastic_reason gw_elastic_get_reason(const gw_elastic *j) {
-    return j ? j->reason : GW_FAILED;
+    if (!j) return GW_FAILED;
+    gw_elastic_reason reason = atomic_load(&j->reason);
+    return reason == GW_RUNNING && atomic_load(&j->is_paused) ? GW_PAUSED : reason;
 }
 
 const char *gw_elastic_reason_name(gw_elastic_reason reason) {
@@ -403,6 +432,7 @@ const char *gw_elastic_reason_name(gw_elastic_reason reason) {
     case GW_FINISHED: return "finished";
     case GW_LEAVING: return "leaving";
     case GW_FAILED: return "failed";
+    case GW_PAUSED: return "paused";
     }
     return "unknown";
 }
@@ -429,7 +459,20 @@ gw_share gw_elastic_share(const gw_elastic *j, int64_t count) {
 // ---- Wishes ---------------------------------------------------------------------------------------
 
 void gw_elastic_leave(gw_elastic *j) {
-    if (j && j != &elastic_poison) atomic_store(&j->leaves, true);
+    if (!j || j == &elastic_poison || atomic_exchange(&j->leaves, true)) return;
+    if (j->asked) asked_complete(j->agent, j->asked);
+}
+
+bool gw_elastic_leaving(const gw_elastic *j) {
+    return j && j != &elastic_poison && meeting_leaves(j);
+}
+
+gw_future *gw_elastic_asked(gw_scope *s, gw_elastic *j) {
+    if (gw_ok(s) && elastic_is_usable(s, "gw_elastic_asked", j) && j->asked)
+        return gw_keep(s, j->asked);
+    gw_future *none = gw_future_open(s);
+    if (gw_ok(s)) gw_future_fail(s, none, GW_CANCELLED, "the elastic job has finished");
+    return none;
 }
 
 void gw_elastic_ask_checkpoint(gw_elastic *j) {

@@ -23,6 +23,7 @@ typedef struct worker {
     bool leaves_with_joiner;  // all leave in step 2, once a worker wants to join
     int differs_at;           // the step with .passes backward passes instead of one; 0: none
     int passes;               // -1: it fails there, before its pass
+    int dies_at;              // the step in which its node crashes; 0: none
     int64_t steps;            // made when it has ended
     int failed_steps;
     gw_elastic_reason reason;
@@ -33,6 +34,8 @@ typedef struct worker {
     int64_t kept;                     // the state of the program
     gw_error error;
     bool has_ended;
+    gw_elastic *job;
+    bool has_paused;    // at that moment
     bool never_joined;  // the job
     bool is_member;
 } worker;
@@ -160,6 +163,7 @@ static void learn(gw_scope *root, worker *w) {
         .min = c->min, .meet_every = c->meet_every, .save = keeps ? save : NULL,
         .load = keeps ? load : NULL, .context = w, .hook = c->has_hook ? gw_hook_all_reduce : NULL);
     w->is_member = gw_elastic_group(job) != NULL;
+    w->job = job;
     int64_t last = -1;
     w->opened_ns = sim_now_ns(c->sim);
     for (gw_scope *s; (s = gw_elastic_begin(root, job));) {
@@ -167,6 +171,7 @@ static void learn(gw_scope *root, worker *w) {
         follow(w, step, &last);
         if (keeps && !is_dead(w)) assert_int_equal(w->kept, step);
         if (step == STEPS - 1) w->last_began = sim_count(c->sim).decisions;
+        if (w->dies_at && step == w->dies_at) sim_crash(c->sim, w->node);
         if (step == w->leaves_at) gw_elastic_leave(job);
         if (step == 2 && w->leaves_with_joiner) leave_with_joiner(s, job);
         take_share(s, job, model, w);
@@ -181,6 +186,7 @@ static void learn(gw_scope *root, worker *w) {
     w->over_ns = sim_now_ns(c->sim);
     if (gw_ok(root)) note_weights(root, w, model);
     if (w->reason == GW_LEAVING) pause_ms(root, LEAVING_MS);  // the others do not wait for it
+    w->job = NULL;
     gw_elastic_close(root, job);
 }
 
@@ -628,6 +634,46 @@ static void wait_for_members(uint64_t seed, void *context) {
     if (w->is_member) assert_int_equal(w->loaded, 1);
 }
 
+static void note_pause(sim *s, void *context) {
+    worker *w = context;
+    (void)s;
+    w->has_paused = w->job && gw_elastic_get_reason(w->job) == GW_PAUSED;
+}
+
+// None joins: after .timeout_ms all end with an error. One that is asked to leave, does.
+static void pause_for_ever(uint64_t seed, void *context) {
+    (void)context;
+    scene c = { .min = FOUNDERS, .keeps_program = true };
+    int victim = 1 + (int)(seed % 2), other = 3 - victim;
+    c.workers[other].leaves_at = seed % 3 ? 0 : STEPS - 2;
+    open_scene(&c, seed, FOUNDERS);
+    c.victims[0] = victim;
+    c.workers[victim].dies_at = STEPS - 2;
+    for (int i = 0; i < FOUNDERS; i++)
+        assert_true(sim_at(c.sim, 100 * SIM_SECOND, note_pause, &c.workers[i]));
+    assert_true(sim_run(c.sim, 3600 * SIM_SECOND));
+    for (int i = 0; i < FOUNDERS; i++) {
+        const worker *w = &c.workers[i];
+        if (is_dead(w)) continue;
+        assert_in_range(w->steps, STEPS - 2, STEPS - 1);
+        if (w->leaves_at > 0) {
+            if (w->error.status) fail_msg("%s", w->error.text);
+            assert_string_equal(gw_elastic_reason_name(w->reason), "leaving");
+            continue;
+        }
+        assert_true(w->has_paused);
+        assert_int_equal(w->error.status, GW_TIMEOUT);
+        assert_non_null(strstr(w->error.text, "fewer than .min = 3, for 300 s"));
+        assert_in_range(w->over_ns, 300 * SIM_SECOND, 310 * SIM_SECOND);
+    }
+    sim_close(c.sim);
+}
+
+static void a_pause_ends_after_the_timeout(void **state) {
+    (void)state;
+    testing_for_seeds(12, pause_for_ever, NULL);
+}
+
 static void members_wait_while_they_are_too_few(void **state) {
     (void)state;
     testing_for_seeds(40, wait_for_members, NULL);
@@ -688,4 +734,5 @@ GW_TESTS(elastic_sim, a_pass_more_is_an_error_of_all_members, a_step_without_a_p
          a_member_with_another_model_fails_alone, a_member_leaves_while_the_others_step,
          members_whose_passes_carry_no_wishes_meet_regularly,
          a_member_leaves_while_another_one_is_lost, all_members_leave,
-         all_members_leave_the_job_to_one_that_joins, members_wait_while_they_are_too_few);
+         all_members_leave_the_job_to_one_that_joins, a_pause_ends_after_the_timeout,
+         members_wait_while_they_are_too_few);
