@@ -40,13 +40,17 @@
 // program's own (GW_JOB_CREATE, GW_JOB_JOIN) the worker that has created it waits for .size members, and others join at
 // any time. Over several hosts a next attempt joins at rank 0's host: while no member is left on host 0, it cannot join.
 //
-// Errors, of all of them: INVALID for arguments, and for a |job| that could not be opened. A lost member is no error. All
-// other errors of a step, also those of other members, become errors of |root|, and end the loop.
+// In a step all members make equally many synchronised backward passes (gw_ddp_skip counts as one), at least one;
+// otherwise they fail with MISMATCH, which names members, step and pass.
+//
+// Errors, of all of them: INVALID for arguments, and for a |job| that could not be opened. A lost member is no error. An
+// error of a step becomes an error of |root|, and ends the loop; for the other members this member is then lost.
+// MISMATCH and TIMEOUT of a pass are errors of all members.
 // Blocking: gw_elastic_open, gw_elastic_begin and gw_elastic_close block; in a job under way, for at most .timeout_ms
 // when members are missing.
 // Ownership: a job belongs to the scope that it was opened in, which is the scope of the agent; it holds counts on model
 // and optimizer. Closing that scope without gw_elastic_close counts as the loss of this member.
-// Threads: as the model, except gw_elastic_leave and gw_elastic_ask_checkpoint.
+// Threads: as the model, except where a function states another rule.
 // Source: torch.distributed.elastic; torchft.
 #ifndef GRADWIRE_ELASTIC_H
 #define GRADWIRE_ELASTIC_H
@@ -66,12 +70,13 @@ typedef enum gw_on_term {
     GW_IGNORE  ///< nothing is changed: without a handler the signal ends the process, and the others lose it
 } gw_on_term;
 
-/// Why gw_elastic_begin has returned NULL.
+/// Why gw_elastic_begin has returned NULL, or does not return.
 typedef enum gw_elastic_reason {
-    GW_RUNNING,   ///< it has not
+    GW_RUNNING,   ///< it has not returned NULL
     GW_FINISHED,  ///< all steps are made, or the others had made them when this worker started
     GW_LEAVING,   ///< this member leaves; the others continue
-    GW_FAILED     ///< the root has an error
+    GW_FAILED,    ///< the root has an error
+    GW_PAUSED     ///< it waits, since there are fewer than .min members
 } gw_elastic_reason;
 
 /// Returns state of the program: a map of numbers, texts, tensors, lists and maps.
@@ -86,8 +91,8 @@ typedef struct GW_BY_NAME gw_elastic_options {
         steps GW_DEFAULT(0);  ///< required, at least 1: the number of steps of the whole training
     const char *
         name GW_DEFAULT(NULL);  ///< of the members' group (gradwire/group.h); NULL: "trainers"
-    /// With fewer members gw_elastic_begin blocks until others have joined. 0: 1, or the MIN of GW_ELASTIC, which the
-    /// launcher sets ("MIN:MAX").
+    /// With fewer members the job pauses: gw_elastic_begin blocks until others have joined, this member is asked to
+    /// leave, or .timeout_ms has passed. 0: 1, or the MIN of GW_ELASTIC, which the launcher sets ("MIN:MAX").
     int min GW_DEFAULT(0);
     /// How many members begin. 0: all workers of the launcher, or of a job of fixed world size; else .min.
     int size GW_DEFAULT(0);
@@ -125,7 +130,7 @@ typedef struct GW_BY_NAME gw_elastic_options {
 /// model has the values of the newest checkpoint, or without one those that the program has made.
 /// Errors: those of gw_rpc_init, gw_ddp_open and gw_group_reform; MISMATCH, naming both sides, on a member whose model
 /// or options differ from those of the member that gives; INVALID for .min beyond .size, for an optimizer that is
-/// sharded, or a malformed GW_ELASTIC; DUPLICATE if the model or .name belongs to another job; SYSTEM if .checkpoint is no folder that this
+/// sharded, or a malformed GW_ELASTIC; DUPLICATE if the model or .name belongs to another job of this worker; SYSTEM if .checkpoint is no folder that this
 /// process can write in.
 GW_API gw_elastic *gw_elastic_open(gw_scope *root, gw_module *model, gw_optimizer *opt,
                                    gw_elastic_options options GW_DEFAULT({}))
@@ -135,19 +140,20 @@ GW_API GW_TYPE_OF(gw_elastic_open) gw_elastic_open_with;
 
 /// Begins a step. First the members meet, if one was lost, asks to join, leaves, or asks for a checkpoint.
 ///
-/// Blocks: while the members meet; with fewer than .min members, until others join.
+/// Blocks: while the members meet; with fewer than .min members, until others join, if steps are left.
 /// Returns: a scope inside |root| for the step, which only gw_elastic_end closes; NULL at the end of the loop.
-/// Errors: WRONG_STATE if the last step has not ended; TIMEOUT, naming the members that did not arrive; FENCED if the
-/// others continue without this one.
+/// Errors: WRONG_STATE if the last step has not ended; TIMEOUT, naming the members that did not arrive; TIMEOUT on all
+/// members if there were fewer than .min for .timeout_ms, after rank 0 has written a checkpoint; FENCED if the others
+/// continue without this one.
 GW_API gw_scope *gw_elastic_begin(gw_scope *root, gw_elastic *job);
 
 /// Ends a step: closes |s|. If a member was lost meanwhile, the step does not count unless this member has made it.
 ///
 /// Returns: whether the step counts here. All members that continue agree on it in the next gw_elastic_begin: a step
 /// that counts on one of them counts on all.
-/// Errors, of the root: INVALID if |s| is not the scope of the step, or if the step has not called gw_optimizer_step
-/// exactly once; the error of |s|, unless a member was lost; the third error in sequence about a lost worker that was no
-/// member.
+/// Errors, of the root: INVALID if |s| is not the scope of the step, if the step has not called gw_optimizer_step exactly
+/// once, or has made no backward pass of the replicas; MISMATCH if members have made unequal numbers of passes in a step;
+/// the error of |s|, unless a member was lost; the third error in sequence about a lost worker that was no member.
 GW_API bool gw_elastic_end(gw_elastic *job, gw_scope *s);
 
 /// Ends the job on this member, also if |root| has failed. If gw_elastic_open has called gw_rpc_init, this member leaves
@@ -166,7 +172,9 @@ GW_API int gw_elastic_rank(const gw_elastic *job);
 GW_API int gw_elastic_size(const gw_elastic *job);
 /// Returns how often the list of members has changed.
 GW_API int gw_elastic_generation(const gw_elastic *job);
-/// Returns why gw_elastic_begin has returned NULL.
+/// Returns why gw_elastic_begin has returned NULL, or does not return.
+///
+/// Threads: any.
 GW_API gw_elastic_reason gw_elastic_get_reason(const gw_elastic *job);
 /// Returns the word for |reason|, "finished".
 GW_API const char *gw_elastic_reason_name(gw_elastic_reason reason);
@@ -193,6 +201,17 @@ GW_API gw_share gw_elastic_share(const gw_elastic *job, int64_t count);
 ///
 /// Threads: any.
 GW_API void gw_elastic_leave(gw_elastic *job);
+
+/// Returns whether this member has been asked to leave, by SIGTERM or gw_elastic_leave. Costs nothing: loops that load
+/// data or evaluate can call it to end early.
+///
+/// Threads: any.
+GW_API bool gw_elastic_leaving(const gw_elastic *job);
+
+/// Returns a future that completes when this member is asked to leave, for gw_wait_any and gw_on_done.
+///
+/// Errors, of the future: CANCELLED when the job has closed.
+GW_API gw_future *gw_elastic_asked(gw_scope *s, gw_elastic *job);
 
 /// Asks for a checkpoint, which rank 0 writes between two steps. Does nothing without .checkpoint.
 ///

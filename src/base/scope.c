@@ -197,6 +197,15 @@ static bool is_lent(gw_scope *s) {
     return s->is_lent;
 }
 
+// Another function of the library ends what |s| was opened for, and closes it: the program can continue in |s|. The
+// scope of a body has a number of its own.
+static bool is_closed_by_library(const gw_scope *s, gw_error *error) {
+    if (!s->is_lent || !s->parent || s->body != s->parent->body) return false;
+    error_set(error, GW_WRONG_STATE,
+              "this scope stays open: the function that ends its step closes it (gw_elastic_end)");
+    return true;
+}
+
 // The error of |s|, which has failed, as its parent receives it.
 static gw_error error_outside(const gw_scope *s) {
     gw_error error = *s->error;
@@ -208,6 +217,7 @@ static gw_error error_outside(const gw_scope *s) {
 gw_error gw_scope_close(gw_scope *s) {
     gw_error error;
     check_open(s, "gw_scope_close");
+    if (is_closed_by_library(s, &error)) return error;
     if (is_lent(s)) return *s->error;
     if (s != &no_memory_scope) take_errors_of_children(s);
     if (s->error) {
@@ -231,7 +241,12 @@ void scope_close_unread(gw_scope *s) {
 }
 
 void gw_scope_close_up(gw_scope *s) {
+    gw_error refused;
     check_open(s, "gw_scope_close_up");
+    if (is_closed_by_library(s, &refused)) {
+        log_error("%s", refused.text);
+        return;
+    }
     if (is_lent(s)) return;
     if (s != &no_memory_scope) take_errors_of_children(s);
     if (s->error && s->parent) {

@@ -114,8 +114,24 @@ static const served_call *find_acting(const agent *a) {
     return NULL;
 }
 
+// A future that has resolved with a value, which the reply contains.
+static bool has_value(const gw_future *f) {
+    const result *r = f ? future_result(f) : NULL;
+    return r && !result_error(r);
+}
+
+// What the reply needs is there, also for the library's own functions: it is sent before this worker counts as idle.
+static bool replies(const agent *a) {
+    for (map_cursor e = { 0 }; map_next(&calls_of(a)->served, &e);) {
+        const served_call *s = e.value;
+        bool is_resolved = s->state == SERVED_RESULT && has_value(s->returned);
+        if (is_resolved || s->state == SERVED_SCHEDULED || s->state == SERVED_RUNNING) return true;
+    }
+    return false;
+}
+
 static bool acts(const agent *a) {
-    return find_acting(a);
+    return find_acting(a) || replies(a);
 }
 
 static int serves_for(const agent *a) {

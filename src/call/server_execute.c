@@ -343,6 +343,7 @@ static served_call *await_returned(served_call *s, gw_future *f) {
         s->expiry.fire = returned_expired;
         env_set_timer(a->env, &s->expiry, s->deadline_ns);
     }
+    if (later) leaving_check_on_loop(a);
     env_leave(a->env);
     if (!later) finish_returned(s);
     return next;

@@ -17,7 +17,9 @@
 
 static void destroy(gw_handle *h) {
     gw_elastic *j = (gw_elastic *)(void *)h;
-    if (j->restores_signal) term_give_back();
+    jobs_remove(j);
+    if (atomic_load(&j->takes_term)) term_give_back();
+    handle_release(j->asked);
     agent_release(j->agent);
     mem_free(j);
 }
@@ -148,27 +150,44 @@ static void report_state(gw_elastic *j) {
     j->lacks_state = false;
 }
 
+// A second group of one name would fail late, and on all members.
+static bool open_for_requests(gw_scope *root, gw_elastic *j) {
+    gw_scope *t = gw_scope_open(root);
+    j->asked = handle_retain(gw_future_open(t));
+    gw_scope_close_up(t);
+    if (gw_ok(root) && !jobs_add(j))
+        scope_fail(root, GW_DUPLICATE,
+                   "gw_elastic_open: %s has another open job \"%s\": each needs a .name of its own",
+                   j->agent->name, j->options.name);
+    return gw_ok(root);
+}
+
 static bool enter(gw_scope *root, gw_elastic *j) {
     launched at;
     if (!gw_ok(root) || !launched_read(root, getenv, &at)) return false;
-    if (!enter_job(root, j, &at) || !enter_group(root, j))
+    if (!enter_job(root, j, &at) || !open_for_requests(root, j) || !enter_group(root, j))
         return gw_ok(root) && state_load_newest(root, j);
     if (!state_exchange(root, j)) return false;
     report_state(j);
     if (!meeting_hold(root, j)) return false;
     report_state(j);
     j->saved_ns = env_now_ns(j->agent->env);
-    j->restores_signal = j->options.on_term == GW_LEAVE && term_take();
+    if (j->options.on_term == GW_LEAVE) atomic_store(&j->takes_term, term_take(jobs_term_arrived));
     return true;
 }
 
 gw_elastic *gw_elastic_open_with(gw_scope *root, gw_module *model, gw_optimizer *opt,
                                  gw_elastic_options options) {
     gw_elastic *j = check(root, model, opt, &options) ? make(root, model, opt, &options) : NULL;
-    return j && enter(root, j) ? j : &elastic_poison;
+    if (j && enter(root, j)) return j;
+    if (j) jobs_remove(j);
+    return &elastic_poison;
 }
 
 // ---- Steps ----------------------------------------------------------------------------------------
+
+static const char unequal_passes[] =
+    "members have made unequal numbers of backward passes in a step";
 
 static bool must_meet(const gw_elastic *j, int64_t step) {
     if (j->is_lost || wishes_of_some(j->ddp)) return true;
@@ -193,31 +212,106 @@ static void finish(gw_scope *root, gw_elastic *j) {
     j->reason = GW_FINISHED;
 }
 
+static bool is_member(const gw_elastic *j, const gw_lost_worker *of) {
+    for (int i = 0; of->how && i < j->group->count; i++)
+        if (j->group->members[i].incarnation == of->incarnation) return true;
+    return false;
+}
+
+// ELAS-12: ends passes that other members have begun instead of meeting. The loss of a member ends them anyway.
+static void close_step(gw_elastic *j) {
+    gw_error why = j->loss;
+    if (j->is_lost && is_member(j, &why.lost)) return;
+    if (why.status)
+        why.status = GW_DISCONNECTED;
+    else
+        error_set(&why, GW_CANCELLED, "%s: it has ended step %" PRId64, unequal_passes,
+                  j->step_number);
+    steps_close(j->ddp, &why);
+}
+
+static bool meet(gw_scope *root, gw_elastic *j) {
+    if (gw_group_size(j->group) > 1) close_step(j);
+    return meeting_hold(root, j);
+}
+
 static bool prepare(gw_scope *root, gw_elastic *j) {
     int64_t step = gw_optimizer_steps(j->opt);
-    if (must_meet(j, step) && !meeting_hold(root, j)) return false;
+    if (must_meet(j, step) && !meet(root, j)) return false;
     step = gw_optimizer_steps(j->opt);
     if (j->reason == GW_RUNNING && !elastic_save_if_due(root, j)) return false;
     if (j->reason == GW_RUNNING && step >= j->options.steps) finish(root, j);
     return j->reason == GW_RUNNING;
 }
 
+// An error about what members have in common is an error of all of them.
+static bool is_common(const gw_error *e) {
+    return e->status == GW_MISMATCH || e->status == GW_TIMEOUT;
+}
+
+// The others continue without this member, whenever it leaves the job.
+static void fail(gw_scope *root, gw_elastic *j) {
+    gw_group *g = j->group;
+    const agent *a = j->agent;
+    gw_error why;
+    j->reason = GW_FAILED;
+    if (!g) return;
+    why = *scope_error(root);
+    if (!is_common(&why)) {
+        error_set(&why, GW_DISCONNECTED, "%s has failed: %s", a->name, scope_error(root)->text);
+        error_set_lost(&why, GW_LOSS_LEFT, a->rank, a->incarnation, a->name);
+    }
+    steps_end(j->ddp, &why);
+    j->group = NULL;
+    gw_drop(j->own, g);
+}
+
 gw_scope *gw_elastic_begin(gw_scope *root, gw_elastic *j) {
     if (!elastic_is_usable(root, "gw_elastic_begin", j)) {
-        if (j && j != &elastic_poison && j->reason == GW_RUNNING) j->reason = GW_FAILED;
+        if (j && j != &elastic_poison && j->reason == GW_RUNNING) fail(root, j);
         return NULL;
     }
     if (j->step)
         scope_fail(root, GW_WRONG_STATE, "gw_elastic_begin: step %" PRId64 " has not ended",
                    j->step_number);
     bool begins = gw_ok(root) && j->reason == GW_RUNNING && prepare(root, j);
-    if (!gw_ok(root) && j->reason == GW_RUNNING) j->reason = GW_FAILED;
+    if (!gw_ok(root) && j->reason == GW_RUNNING) fail(root, j);
     if (!begins) return NULL;
     j->step_number = gw_optimizer_steps(j->opt);
+    steps_begin(j->ddp, j->step_number);
     wishes_set_own(j->ddp, meeting_is_wanted(j));
     j->step = gw_scope_open(root);
     gw_scope_label(j->step, "step %" PRId64, j->step_number);
+    if (gw_ok(j->step)) j->step->is_lent = true;
     return j->step;
+}
+
+// Whether |e| is that of another member's program, which has ended a pass on all members: that member fails, as if it
+// were lost.
+static bool is_of_other(const gw_elastic *j, const gw_error *e) {
+    return e->status && !is_common(e) && e->aborts[0].group && e->worker[0] &&
+           strcmp(e->worker, j->agent->name) != 0;
+}
+
+// The error of a pass that members differ in, or that another member has not begun, since it meets (close_step).
+static void explain(const gw_elastic *j, gw_error *e) {
+    bool is_of_pass = e->aborts[0].group && group_has_reported(j->ddp->group, e);
+    if (is_of_pass && e->status == GW_MISMATCH) error_prefix(e, unequal_passes);
+    if (is_of_pass && e->status == GW_CANCELLED) e->status = GW_MISMATCH;
+}
+
+static bool check_step(gw_elastic *j, int64_t made) {
+    if (made != 1)
+        return scope_fail(j->root, GW_INVALID,
+                          "gw_elastic_end: step %" PRId64 " has called gw_optimizer_step %" PRId64
+                          " times, not once",
+                          j->step_number, made);
+    if (steps_passes(j->ddp) < 1)
+        return scope_fail(j->root, GW_INVALID,
+                          "gw_elastic_end: step %" PRId64
+                          " has made no backward pass of the replicas",
+                          j->step_number);
+    return true;
 }
 
 bool gw_elastic_end(gw_elastic *j, gw_scope *s) {
@@ -227,25 +321,30 @@ bool gw_elastic_end(gw_elastic *j, gw_scope *s) {
                    j->step ? "this is not the scope of the step" : "no step has begun");
         return false;
     }
+    s->is_lent = false;
     gw_error e = gw_scope_close(s);
     j->step = NULL;
+    explain(j, &e);
     int64_t made = gw_optimizer_steps(j->opt) - j->step_number;
-    if (e.status == GW_DISCONNECTED) {
+    if (e.status == GW_DISCONNECTED || is_of_other(j, &e)) {
         j->is_lost = true;
         j->loss = e;
     } else if (e.status) {
         scope_fail_with(j->root, &e);
-    } else if (made != 1) {
-        scope_fail(j->root, GW_INVALID,
-                   "gw_elastic_end: step %" PRId64 " has called gw_optimizer_step %" PRId64
-                   " times, not once",
-                   j->step_number, made);
     }
-    if (!e.status) j->repeats = 0;
-    return made == 1;
+    if (e.status) return made == 1;
+    j->repeats = 0;
+    return check_step(j, made);
 }
 
 // ---- Closing --------------------------------------------------------------------------------------
+
+// Waits for a request to leave end.
+static void end_requests(gw_elastic *j) {
+    gw_scope *t = agent_scope_open(j->agent, 0, 0, ENV_NEVER);
+    gw_future_fail(t, j->asked, GW_CANCELLED, "the elastic job has closed");
+    scope_close_unread(t);
+}
 
 void gw_elastic_close(gw_scope *root, gw_elastic *j) {
     if (!j || j == &elastic_poison || !j->own) {
@@ -253,11 +352,13 @@ void gw_elastic_close(gw_scope *root, gw_elastic *j) {
         return;
     }
     if (j->step) {
+        j->step->is_lent = false;
         gw_scope_close_up(j->step);
         scope_fail(root, GW_WRONG_STATE, "gw_elastic_close: step %" PRId64 " has not ended",
                    j->step_number);
         j->step = NULL;
     }
+    if (!gw_ok(root) && j->reason == GW_RUNNING) fail(root, j);
     j->step_number = gw_optimizer_steps(j->opt);
     bool is_alone = j->reason == GW_LEAVING || !gw_ok(root);
     if (j->has_joined && j->agent && is_alone) gw_rpc_leave(root);
@@ -265,8 +366,9 @@ void gw_elastic_close(gw_scope *root, gw_elastic *j) {
     j->group = NULL;
     scope_close_unread(j->own);
     j->own = NULL;
-    if (j->restores_signal) term_give_back();
-    j->restores_signal = false;
+    jobs_remove(j);
+    if (atomic_exchange(&j->takes_term, false)) term_give_back();
+    if (j->asked) end_requests(j);
 }
 
 // ---- Checkpoints ----------------------------------------------------------------------------------
@@ -319,7 +421,9 @@ int gw_elastic_generation(const gw_elastic *j) {
 }
 
 gw_elastic_reason gw_elastic_get_reason(const gw_elastic *j) {
-    return j ? j->reason : GW_FAILED;
+    if (!j) return GW_FAILED;
+    gw_elastic_reason reason = atomic_load(&j->reason);
+    return reason == GW_RUNNING && atomic_load(&j->is_paused) ? GW_PAUSED : reason;
 }
 
 const char *gw_elastic_reason_name(gw_elastic_reason reason) {
@@ -328,6 +432,7 @@ const char *gw_elastic_reason_name(gw_elastic_reason reason) {
     case GW_FINISHED: return "finished";
     case GW_LEAVING: return "leaving";
     case GW_FAILED: return "failed";
+    case GW_PAUSED: return "paused";
     }
     return "unknown";
 }
@@ -354,7 +459,20 @@ gw_share gw_elastic_share(const gw_elastic *j, int64_t count) {
 // ---- Wishes ---------------------------------------------------------------------------------------
 
 void gw_elastic_leave(gw_elastic *j) {
-    if (j && j != &elastic_poison) atomic_store(&j->leaves, true);
+    if (!j || j == &elastic_poison || atomic_exchange(&j->leaves, true)) return;
+    if (j->asked) asked_complete(j->agent, j->asked);
+}
+
+bool gw_elastic_leaving(const gw_elastic *j) {
+    return j && j != &elastic_poison && meeting_leaves(j);
+}
+
+gw_future *gw_elastic_asked(gw_scope *s, gw_elastic *j) {
+    if (gw_ok(s) && elastic_is_usable(s, "gw_elastic_asked", j) && j->asked)
+        return gw_keep(s, j->asked);
+    gw_future *none = gw_future_open(s);
+    if (gw_ok(s)) gw_future_fail(s, none, GW_CANCELLED, "the elastic job has finished");
+    return none;
 }
 
 void gw_elastic_ask_checkpoint(gw_elastic *j) {

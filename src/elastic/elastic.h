@@ -5,6 +5,7 @@
 //     meeting.c        members agree between two steps: who is lost, joins, leaves
 //     state.c          the member that is furthest ahead gives its state
 //     checkpoints.c    states in files
+//     jobs.c           the open jobs of the process
 //     elastic.c        the functions of the header
 //
 // Ownership: a job is a handle of the scope that it was opened in; |own| holds all that has the same lifetime.
@@ -31,21 +32,26 @@ struct gw_elastic {
     gw_ddp *ddp;
     bool has_joined;   // by gw_rpc_init of this room
     bool lacks_state;  // for the launcher, until this member has reported *elastic*
-    bool restores_signal;
+
+    gw_future *asked;      // completes with a request to leave; one count; NULL without an agent
+    gw_elastic *next_job;  // of the open jobs of the process (jobs.c)
 
     join_stop stop;  // of joining the group, when another member has finished; with the loop lock
 
     // State.
     gw_group *group;  // NULL: this member is in none any more
-    gw_elastic_reason reason;
-    bool has_state;  // that of the job: from another member, or as one that founds it
-    bool is_lost;    // a member, or this one has missed what the others did: they re-form the group
+    _Atomic gw_elastic_reason reason;
+    _Atomic bool is_paused;
+    int64_t paused_ns;  // since when; with is_paused
+    bool has_state;     // that of the job: from another member, or as one that founds it
+    bool is_lost;  // a member, or this one has missed what the others did: they re-form the group
     int64_t met_at_step;  // -1: not yet
     gw_scope *step;       // the scope of the step under way; NULL
     int64_t step_number;  // of it, or after gw_elastic_close
     gw_error loss;        // that has ended the last step; GW_OK: none has
     int repeats;          // of a step that has failed so, with all members present
     _Atomic bool leaves, asks;
+    _Atomic bool takes_term;  // SIGTERM sets |leaves|
 
     // Checkpoints.
     int64_t saved_step, saved_ns;  // the last one, or when the job was opened
@@ -60,6 +66,15 @@ bool elastic_close_part(gw_scope *root, gw_scope *t, bool *out_lost);
 // The name that a member which has finished the job of group |name| gives to a value of its own.
 const char *elastic_finished_name(gw_scope *s, const char *name);
 
+// ---- Open jobs (jobs.c) ---------------------------------------------------------------------------
+
+// False if this worker has another open job of the same name.
+bool jobs_add(gw_elastic *j);
+void jobs_remove(gw_elastic *j);  // of no effect if it is not one
+void jobs_term_arrived(void);
+// A future of gw_elastic_asked; of no effect if it is complete.
+void asked_complete(agent *a, gw_future *f);
+
 // ---- Joining (enter.c) ----------------------------------------------------------------------------
 
 // Joins the job. False with |root| failed, or with j->reason GW_FINISHED.
@@ -69,6 +84,8 @@ bool enter_group(gw_scope *root, gw_elastic *j);
 
 // ---- Meeting (meeting.c) --------------------------------------------------------------------------
 
+// Whether this member is asked to leave.
+bool meeting_leaves(const gw_elastic *j);
 // Whether this member wants one.
 bool meeting_is_wanted(const gw_elastic *j);
 // All members meet. False with |root| failed. This member may be GW_LEAVING then.
@@ -98,8 +115,9 @@ bool elastic_save_if_due(gw_scope *root, gw_elastic *j);
 
 // ---- SIGTERM (term.c) -----------------------------------------------------------------------------
 
-// Takes SIGTERM, if the program does not. Returns whether it has.
-bool term_take(void);
+// Takes SIGTERM, if the program does not. Returns whether it has. |on_arrival| is then called on a thread of this room,
+// once for each signal; the same one in all calls.
+bool term_take(void (*on_arrival)(void));
 void term_give_back(void);
 bool term_has_arrived(void);
 

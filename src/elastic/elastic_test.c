@@ -5,6 +5,7 @@
 #include "testing/testing.h"
 
 #include <gradwire.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,11 +124,39 @@ static void steps_that_do_not_follow_the_loop_are_refused(void **state) {
     assert_false(gw_elastic_end(job, s));
     expect(a, GW_INVALID, "gw_elastic_end: step 1 has called gw_optimizer_step 2 times, not once");
     s = gw_elastic_begin(a.root, job);
+    gw_ddp_no_sync(s);
+    take_step(s, a);
+    assert_false(gw_elastic_end(job, s));
+    expect(a, GW_INVALID, "gw_elastic_end: step 3 has made no backward pass of the replicas");
+    s = gw_elastic_begin(a.root, job);
     assert_null(gw_elastic_begin(a.root, job));
-    expect(a, GW_WRONG_STATE, "gw_elastic_begin: step 3 has not ended");
+    expect(a, GW_WRONG_STATE, "gw_elastic_begin: step 4 has not ended");
     assert_int_equal(gw_elastic_get_reason(job), GW_FAILED);
     gw_elastic_close(a.root, job);
-    expect(a, GW_WRONG_STATE, "gw_elastic_close: step 3 has not ended");
+    expect(a, GW_WRONG_STATE, "gw_elastic_close: step 4 has not ended");
+    close_alone(a);
+}
+
+static void only_gw_elastic_end_closes_the_scope_of_a_step(void **state) {
+    (void)state;
+    alone a = open_alone();
+    gw_elastic *job = gw_elastic_open(a.root, a.model, a.opt, .steps = 2);
+    gw_scope *s = gw_elastic_begin(a.root, job);
+    take_step(s, a);
+    gw_error e = gw_scope_close(s);
+    assert_int_equal(e.status, GW_WRONG_STATE);
+    assert_non_null(
+        strstr(e.text, "this scope stays open: the function that ends its step closes it"));
+    gw_scope_close_up(s);
+    assert_true(gw_ok(s) && gw_ok(a.root));
+    assert_true(gw_elastic_end(job, s));
+    s = gw_elastic_begin(a.root, job);
+    assert_int_equal(gw_elastic_step(job), 1);
+    gw_scope_close_up(s);
+    assert_null(gw_elastic_begin(a.root, job));
+    expect(a, GW_WRONG_STATE, "gw_elastic_begin: step 1 has not ended");
+    gw_elastic_close(a.root, job);
+    expect(a, GW_WRONG_STATE, "gw_elastic_close: step 1 has not ended");
     close_alone(a);
 }
 
@@ -140,7 +169,10 @@ static void a_job_is_opened_once_for_a_model(void **state) {
     gw_module *other = gw_nn_linear(a.root, 2, 1);
     gw_optimizer *opt = gw_sgd(a.root, gw_parameters(a.root, other), .lr = 0.1);
     gw_elastic_open(a.root, other, opt, .steps = 9);
-    expect(a, GW_DUPLICATE, "trainers");
+    expect(a, GW_DUPLICATE, " has another open job \"trainers\": each needs a .name of its own");
+    gw_elastic *second = gw_elastic_open(a.root, other, opt, .steps = 9, .name = "others");
+    assert_true(gw_ok(a.root));
+    gw_elastic_close(a.root, second);
     gw_elastic_close(a.root, job);
     close_alone(a);
 }
@@ -174,6 +206,43 @@ static void a_member_leaves_when_it_is_asked_to(void **state) {
     assert_int_equal(gw_elastic_get_reason(job), GW_LEAVING);
     assert_int_equal(gw_elastic_step(job), 1);
     gw_elastic_close(a.root, job);
+    close_alone(a);
+}
+
+static void a_request_to_leave_is_observed_at_once(void **state) {
+    (void)state;
+    for (int by_signal = 0; by_signal < 2; by_signal++) {
+        alone a = open_alone();
+        gw_elastic *job = gw_elastic_open(a.root, a.model, a.opt, .steps = 9);
+        gw_scope *s = gw_elastic_begin(a.root, job);
+        gw_future *asked = gw_elastic_asked(s, job);
+        assert_false(gw_elastic_leaving(job) || gw_future_done(asked));
+        if (by_signal)
+            raise(SIGTERM);
+        else
+            gw_elastic_leave(job);
+        assert_true(gw_elastic_leaving(job));
+        gw_wait(s, asked);
+        assert_true(gw_ok(s));
+        take_step(s, a);
+        assert_true(gw_elastic_end(job, s));
+        assert_null(gw_elastic_begin(a.root, job));
+        assert_int_equal(gw_elastic_get_reason(job), GW_LEAVING);
+        gw_elastic_close(a.root, job);
+        close_alone(a);
+    }
+}
+
+static void a_wait_for_a_request_to_leave_ends_with_the_job(void **state) {
+    (void)state;
+    alone a = open_alone();
+    gw_elastic *job = gw_elastic_open(a.root, a.model, a.opt, .steps = 9);
+    gw_future *asked = gw_elastic_asked(a.root, job);
+    gw_elastic_close(a.root, job);
+    gw_wait(a.root, asked);
+    expect(a, GW_CANCELLED, "the elastic job has closed");
+    gw_elastic_asked(a.root, NULL);
+    expect(a, GW_INVALID, "gw_elastic_asked: job is NULL");
     close_alone(a);
 }
 
@@ -274,7 +343,9 @@ static void shares_are_a_whole_batch_and_its_mean(void **state) {
     }
 }
 
-GW_TESTS(elastic, one_worker_makes_all_steps, options_that_cannot_be_are_refused,
+GW_TESTS(elastic, only_gw_elastic_end_closes_the_scope_of_a_step,
+         a_request_to_leave_is_observed_at_once, a_wait_for_a_request_to_leave_ends_with_the_job,
+         one_worker_makes_all_steps, options_that_cannot_be_are_refused,
          steps_that_do_not_follow_the_loop_are_refused, a_job_is_opened_once_for_a_model,
          a_lost_worker_that_is_no_member_fails_the_third_step, a_member_leaves_when_it_is_asked_to,
          a_job_continues_with_its_newest_checkpoint, a_checkpoint_of_another_model_is_refused,

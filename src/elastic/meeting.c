@@ -10,22 +10,61 @@ enum {
     NONE_PENDING = 2,
     NONE_LEAVES = 4,
     NONE_ASKS = 8,  // for a checkpoint
-    EACH_LEAVES = 16
+    EACH_LEAVES = 16,
+    IS_PATIENT = 32  // it has not been paused for the whole timeout
 };
-enum { REPEATS_MAX = 3 };
+enum { REPEATS_MAX = 3, PAUSE_MS = 200 };
 
-static bool wants_to_leave(const gw_elastic *j) {
-    return atomic_load(&j->leaves) || (j->restores_signal && term_has_arrived());
+bool meeting_leaves(const gw_elastic *j) {
+    return atomic_load(&j->leaves) || (atomic_load(&j->takes_term) && term_has_arrived());
 }
 
 bool meeting_is_wanted(const gw_elastic *j) {
-    return gw_group_pending(j->group) || wants_to_leave(j) || atomic_load(&j->asks);
+    return gw_group_pending(j->group) || meeting_leaves(j) || atomic_load(&j->asks);
 }
+
+// ---- Pauses ---------------------------------------------------------------------------------------
+
+static int64_t paused_ms(const gw_elastic *j) {
+    return j->is_paused ? (env_now_ns(j->agent->env) - j->paused_ns) / 1000000 : 0;
+}
+
+static bool is_patient(const gw_elastic *j) {
+    return !j->options.timeout_ms || paused_ms(j) < j->options.timeout_ms;
+}
+
+// Notes whether this member waits for others: the same on all members.
+static bool pauses(gw_elastic *j) {
+    bool are_few = j->reason == GW_RUNNING && gw_group_size(j->group) < j->options.min &&
+                   gw_optimizer_steps(j->opt) < j->options.steps;
+    if (are_few && !j->is_paused) j->paused_ns = env_now_ns(j->agent->env);
+    atomic_store(&j->is_paused, are_few);
+    return are_few;
+}
+
+// All members of the group give up at once; what they have learned is kept.
+static bool give_up(gw_scope *root, gw_elastic *j) {
+    if (gw_group_rank(j->group) == 0 && !elastic_save_now(root, j)) return false;
+    return scope_fail(root, GW_TIMEOUT,
+                      "gw_elastic_begin: %d members, fewer than .min = %d, for %lld s",
+                      gw_group_size(j->group), j->options.min, (long long)paused_ms(j) / 1000);
+}
+
+// Until this member is asked to leave, or for a moment: then all agree again.
+static void wait_a_moment(gw_scope *root, const gw_elastic *j) {
+    gw_scope *t = gw_scope_open(root);
+    gw_scope_set_timeout(t, PAUSE_MS);
+    gw_wait(t, j->asked);
+    scope_close_unread(t);
+}
+
+// ---- Agreeing -------------------------------------------------------------------------------------
 
 static uint64_t own_flags(const gw_elastic *j, bool leaves, bool asks) {
     uint64_t flags = j->is_lost ? 0 : INTACT;
     if (!gw_group_pending(j->group)) flags |= NONE_PENDING;
     if (!asks) flags |= NONE_ASKS;
+    if (is_patient(j)) flags |= IS_PATIENT;
     return flags | (leaves ? EACH_LEAVES : NONE_LEAVES);
 }
 
@@ -42,8 +81,8 @@ static bool check_repeats(gw_scope *root, gw_elastic *j, bool misses_one) {
 // The next generation, with all pending joiners. False with |root| failed.
 static bool reform(gw_scope *root, gw_elastic *j) {
     gw_scope *t = gw_scope_open(root);
-    gw_group *g = gw_group_reform(t, j->group, .min = j->options.min, .grow = true,
-                                  .timeout_ms = j->options.timeout_ms);
+    gw_group *g =
+        gw_group_reform(t, j->group, .min = 1, .grow = true, .timeout_ms = j->options.timeout_ms);
     if (gw_ok(t)) {
         gw_set(j->own, &j->group, g);
         j->is_lost = false;
@@ -75,8 +114,9 @@ static bool act(gw_scope *root, gw_elastic *j, uint64_t flags, bool leaves, bool
 }
 
 bool meeting_hold(gw_scope *root, gw_elastic *j) {
-    for (bool reforms = true; reforms && j->reason == GW_RUNNING;) {
-        bool leaves = wants_to_leave(j), asks = atomic_load(&j->asks), was_lost = false;
+    while (j->reason == GW_RUNNING) {
+        bool leaves = meeting_leaves(j), asks = atomic_load(&j->asks);
+        bool reforms = true, was_lost = false;
         gw_scope *t = gw_scope_open(root);
         gw_agreement all = gw_group_agree(t, j->group, own_flags(j, leaves, asks));
         if (!elastic_close_part(root, t, &was_lost)) return false;
@@ -85,7 +125,13 @@ bool meeting_hold(gw_scope *root, gw_elastic *j) {
         if (is_intact) {
             j->is_lost = false;
             if (!act(root, j, all.flags, leaves, asks, &reforms)) return false;
-            if (!reforms || j->reason != GW_RUNNING) break;
+            if (j->reason != GW_RUNNING) break;
+            if (!reforms && !pauses(j)) break;
+            if (!reforms && !(all.flags & IS_PATIENT)) return give_up(root, j);
+        }
+        if (!reforms) {
+            wait_a_moment(root, j);
+            continue;
         }
         if (!reform(root, j)) return false;
         if (!j->is_lost && !state_exchange(root, j)) return false;

@@ -1,9 +1,9 @@
 // Elastic training under a launcher. Started with `gradwire run -n N --max-restarts M elastic_trains STEPS MIN [EVENT...]`:
 // learns for STEPS steps with at least MIN members. An EVENT is RANK:PLACE:STEP: the first attempt of that rank kills itself
 // there ("open", "begin", "pass", "step", "end", "close"), raises SIGTERM ("term"), leaves ("leave"), asks for a checkpoint
-// ("ask"), or fails ("fail"). "random:K:SEED": the first K attempts of each rank but the last end by a timer, after some ms of
-// computing that follow from SEED. "until:G:N": all leave when the members have been N for some steps, in generation G or later.
-// All members have the weights of one process that learns alone.
+// ("ask"), makes a second backward pass ("twice"), or fails ("fail"). "random:K:SEED": the first K attempts of each rank but the
+// last end by a timer, after some ms of computing that follow from SEED. "until:G:N": all leave when the members have been N for
+// some steps, in generation G or later. All members have the weights of one process that learns alone.
 #include <gradwire.h>
 #include <math.h>
 #include <signal.h>
@@ -131,6 +131,7 @@ static void take_step(gw_scope *s, gw_elastic *job, gw_module *model, gw_optimiz
     gw_tensor *loss = gw_mul(s, loss_of(s, model, step, part.first, part.count), part.weight);
     die_here("pass", step);
     gw_backward(s, loss);
+    if (is_now("twice", step)) gw_backward(s, loss_of(s, model, step, part.first, part.count));
     die_here("step", step);
     gw_optimizer_step(s, opt);
     die_here("end", step);

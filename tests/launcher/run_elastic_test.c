@@ -252,6 +252,22 @@ static void a_job_that_is_asked_to_end_writes_a_checkpoint(void **state) {
     remove_folder(folder);
 }
 
+// Fewer members than .min are left: this one waits in gw_elastic_begin, and leaves from there.
+static void a_member_that_waits_for_others_leaves_when_it_is_asked_to(void **state) {
+    (void)state;
+    launched l =
+        LAUNCH("run", "-n", "2", "--max-restarts=1", TRAINS, "1000000000", "2", "0:leave:3");
+    const char *opened = read_line(l.out_fd, "[1] opened at step ");
+    pid_t pid = (pid_t)strtol(strstr(opened, " pid ") + 5, NULL, 10);
+    read_line(l.out_fd, "[0] leaving at step ");
+    kill(pid, SIGTERM);
+    result r = finish(l);
+    note(&r);
+    assert_int_equal(r.code, 0);
+    assert_int_equal(count_of(r.out, "[1] leaving at step "), 1);
+    forget(r);
+}
+
 // ---- Errors ---------------------------------------------------------------------------------------
 
 static void an_error_of_a_step_ends_the_job_with_its_text(void **state) {
@@ -261,6 +277,35 @@ static void an_error_of_a_step_ends_the_job_with_its_text(void **state) {
     note(&r);
     assert_int_equal(r.code, 1);
     assert_non_null(strstr(r.err, "there is no batch 3"));
+    forget(r);
+}
+
+// The others repeat the step without it, and it joins them again.
+static void an_error_of_a_step_costs_one_restart(void **state) {
+    (void)state;
+    for (int rank = 0; rank < 3; rank++) {
+        char event[16];
+        snprintf(event, sizeof event, "%d:fail:3", rank);
+        result r = RUN("run", "-n", "3", "--max-restarts=3", TRAINS, "10", "3", event);
+        expect_success(&r, 3);
+        assert_int_equal(count_of(r.err, "; it starts again, attempt 1 (2 restarts left)\n"), 1);
+        assert_int_equal(count_of(r.err, "; it starts again"), 1);
+        assert_int_equal(count_of(r.out, "] opened at step "), 4);
+        forget(r);
+    }
+}
+
+// Never adds gradients of one step to those of another.
+static void a_member_that_makes_a_pass_more_fails_all_with_the_step(void **state) {
+    (void)state;
+    result r = RUN("run", "-n", "3", "--on-failure=stop", TRAINS, "10", "1", "1:twice:3");
+    note(&r);
+    assert_int_equal(r.code, 1);
+    assert_non_null(
+        strstr(r.err, "members have made unequal numbers of backward passes in a step"));
+    assert_non_null(strstr(r.err, "worker1 does all_reduce avg f32 24 (pass 2 in step 3, "));
+    assert_non_null(strstr(r.err, "(pass 1 in step 4, "));
+    assert_int_equal(count_of(r.out, "] made step 4"), 0);
     forget(r);
 }
 
@@ -285,5 +330,8 @@ GW_TESTS(run_elastic, members_train_together, a_member_is_killed_at_each_place,
          a_rank_that_is_killed_after_the_last_step_has_its_result, a_job_of_one_rank_starts_again,
          a_member_that_leaves_fails_no_step, sigterm_is_a_leave,
          members_that_leave_together_write_a_checkpoint,
+         a_member_that_waits_for_others_leaves_when_it_is_asked_to,
          a_job_that_is_asked_to_end_writes_a_checkpoint,
-         an_error_of_a_step_ends_the_job_with_its_text, a_folder_that_cannot_be_written_is_refused);
+         an_error_of_a_step_ends_the_job_with_its_text, an_error_of_a_step_costs_one_restart,
+         a_member_that_makes_a_pass_more_fails_all_with_the_step,
+         a_folder_that_cannot_be_written_is_refused);

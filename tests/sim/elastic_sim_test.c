@@ -21,6 +21,9 @@ typedef struct worker {
     int64_t joins_after_ms;   // -1: it is one of those that begin
     int leaves_at;            // the step in which it asks to leave; -1: none
     bool leaves_with_joiner;  // all leave in step 2, once a worker wants to join
+    int differs_at;           // the step with .passes backward passes instead of one; 0: none
+    int passes;               // -1: it fails there, before its pass
+    int dies_at;              // the step in which its node crashes; 0: none
     int64_t steps;            // made when it has ended
     int failed_steps;
     gw_elastic_reason reason;
@@ -31,6 +34,8 @@ typedef struct worker {
     int64_t kept;                     // the state of the program
     gw_error error;
     bool has_ended;
+    gw_elastic *job;
+    bool has_paused;    // at that moment
     bool never_joined;  // the job
     bool is_member;
 } worker;
@@ -77,11 +82,16 @@ static gw_tensor *loss_of(gw_scope *s, gw_module *model, int64_t step, int64_t f
     return gw_div(s, gw_sum(s, gw_mul(s, out, out)), (double)count);
 }
 
-static void take_share(gw_scope *s, const gw_elastic *job, gw_module *model) {
+static void take_share(gw_scope *s, const gw_elastic *job, gw_module *model, const worker *w) {
+    int passes = w->differs_at && gw_elastic_step(job) == w->differs_at ? w->passes : 1;
+    if (passes < 0) gw_fail(s, GW_INVALID, "there is no batch %d", w->differs_at);
     gw_share part = gw_elastic_share(job, BATCH);
     assert_true(part.count > 0);
-    gw_tensor *loss = loss_of(s, model, gw_elastic_step(job), part.first, part.count);
-    gw_backward(s, gw_mul(s, loss, part.weight));
+    if (!passes) gw_ddp_no_sync(s);
+    for (int i = 0; i < (passes > 0 ? passes : 1); i++) {
+        gw_tensor *loss = loss_of(s, model, gw_elastic_step(job), part.first, part.count);
+        gw_backward(s, gw_mul(s, loss, part.weight));
+    }
 }
 
 static gw_map *save(gw_scope *s, void *context) {
@@ -145,6 +155,7 @@ static void learn(gw_scope *root, worker *w) {
         .min = c->min, .meet_every = c->meet_every, .save = keeps ? save : NULL,
         .load = keeps ? load : NULL, .context = w, .hook = c->has_hook ? gw_hook_all_reduce : NULL);
     w->is_member = gw_elastic_group(job) != NULL;
+    w->job = job;
     int64_t last = -1;
     w->opened_ns = sim_now_ns(c->sim);
     for (gw_scope *s; (s = gw_elastic_begin(root, job));) {
@@ -152,9 +163,10 @@ static void learn(gw_scope *root, worker *w) {
         follow(w, step, &last);
         if (keeps && !is_dead(w)) assert_int_equal(w->kept, step);
         if (step == STEPS - 1) w->last_began = sim_count(c->sim).decisions;
+        if (w->dies_at && step == w->dies_at) sim_crash(c->sim, w->node);
         if (step == w->leaves_at) gw_elastic_leave(job);
         if (step == 2 && w->leaves_with_joiner) leave_with_joiner(s, job);
-        take_share(s, job, model);
+        take_share(s, job, model, w);
         gw_optimizer_step(s, opt);
         bool counts = gw_elastic_end(job, s);
         w->last_ended = sim_count(c->sim).decisions;
@@ -167,6 +179,7 @@ static void learn(gw_scope *root, worker *w) {
     if (gw_ok(root)) note_weights(root, w, model);
     if (w->reason == GW_LEAVING)
         cluster_pause_ms(root, LEAVING_MS);  // the others do not wait for it
+    w->job = NULL;
     gw_elastic_close(root, job);
 }
 
@@ -424,6 +437,85 @@ static void a_member_with_another_model_fails_alone(void **state) {
     testing_for_seeds(20, join_with_another, &has_model);
 }
 
+// ---- Members whose steps differ -------------------------------------------------------------------
+
+static const char unequal[] = "members have made unequal numbers of backward passes in a step: ";
+
+// ELAS-12: no gradient of one step is added to one of another step. Where all others meet only that member fails: after the
+// last step, and if one of them leaves.
+static void make_other_passes(uint64_t seed, void *context) {
+    int passes = *(const int *)context, at = 1 + (int)(seed / FOUNDERS % (STEPS - 1));
+    int node = (int)(seed % FOUNDERS);
+    int leaver = seed % 5 == 3 && at > 1 ? (node + 1) % FOUNDERS : -1;
+    bool fails_alone = passes == 0 || at == STEPS - 1 || leaver >= 0;
+    scene c = { .has_hook = seed % 5 == 4 };
+    c.workers[node].differs_at = at;
+    c.workers[node].passes = passes;
+    if (leaver >= 0) c.workers[leaver].leaves_at = at - 1;
+    open_scene(&c, seed, FOUNDERS);
+    assert_true(sim_run(c.sim, 3600 * SIM_SECOND));
+    for (int i = 0; i < FOUNDERS; i++) {
+        const worker *w = &c.workers[i];
+        const gw_error *e = &w->error;
+        char step[64];
+        snprintf(step, sizeof step, passes ? "in step %d" : "step %d has made no backward pass",
+                 at);
+        if (i != node && fails_alone) {
+            if (e->status) fail_msg("w%d: %s", i, e->text);
+            if (i != leaver) assert_int_equal(w->steps, STEPS);
+            continue;
+        }
+        testing_note("w%d: %s", i, e->text);
+        assert_int_equal(e->status, passes ? GW_MISMATCH : GW_INVALID);
+        if (passes && (!strstr(e->text, unequal) || (!fails_alone && !strstr(e->text, "pass 2 "))))
+            fail_msg("w%d: %s", i, e->text);
+        if (!fails_alone || !passes) assert_non_null(strstr(e->text, step));
+        assert_in_range(w->steps, at, at + 2);
+    }
+    sim_close(c.sim);
+}
+
+static void a_pass_more_is_an_error_of_all_members(void **state) {
+    (void)state;
+    int passes = 2;
+    testing_for_seeds(40, make_other_passes, &passes);
+}
+
+static void a_step_without_a_pass_is_an_error(void **state) {
+    (void)state;
+    int passes = 0;
+    testing_for_seeds(40, make_other_passes, &passes);
+}
+
+// Its program fails; the others repeat the step without it.
+static void fail_one(uint64_t seed, void *context) {
+    (void)context;
+    scene c = { .keeps_program = true };
+    int node = (int)(seed % FOUNDERS), at = 1 + (int)(seed / FOUNDERS % (STEPS - 1));
+    c.workers[node].differs_at = at;
+    c.workers[node].passes = -1;
+    open_scene(&c, seed, FOUNDERS);
+    assert_true(sim_run(c.sim, 3600 * SIM_SECOND));
+    for (int i = 0; i < FOUNDERS; i++) {
+        const worker *w = &c.workers[i];
+        if (i == node) {
+            assert_int_equal(w->error.status, GW_INVALID);
+            assert_non_null(strstr(w->error.text, "there is no batch"));
+            continue;
+        }
+        if (w->error.status) fail_msg("w%d: %s", i, w->error.text);
+        assert_string_equal(gw_elastic_reason_name(w->reason), "finished");
+        assert_int_equal(w->steps, STEPS);
+        assert_int_equal(w->failed_steps, 1);
+    }
+    sim_close(c.sim);
+}
+
+static void an_error_of_one_member_is_its_loss(void **state) {
+    (void)state;
+    testing_for_seeds(40, fail_one, NULL);
+}
+
 // ---- Leaving --------------------------------------------------------------------------------------
 
 // No step of the others fails, and all make all steps.
@@ -530,6 +622,46 @@ static void wait_for_members(uint64_t seed, void *context) {
     if (w->is_member) assert_int_equal(w->loaded, 1);
 }
 
+static void note_pause(sim *s, void *context) {
+    worker *w = context;
+    (void)s;
+    w->has_paused = w->job && gw_elastic_get_reason(w->job) == GW_PAUSED;
+}
+
+// None joins: after .timeout_ms all end with an error. One that is asked to leave, does.
+static void pause_for_ever(uint64_t seed, void *context) {
+    (void)context;
+    scene c = { .min = FOUNDERS, .keeps_program = true };
+    int victim = 1 + (int)(seed % 2), other = 3 - victim;
+    c.workers[other].leaves_at = seed % 3 ? 0 : STEPS - 2;
+    open_scene(&c, seed, FOUNDERS);
+    c.victims[0] = victim;
+    c.workers[victim].dies_at = STEPS - 2;
+    for (int i = 0; i < FOUNDERS; i++)
+        assert_true(sim_at(c.sim, 100 * SIM_SECOND, note_pause, &c.workers[i]));
+    assert_true(sim_run(c.sim, 3600 * SIM_SECOND));
+    for (int i = 0; i < FOUNDERS; i++) {
+        const worker *w = &c.workers[i];
+        if (is_dead(w)) continue;
+        assert_in_range(w->steps, STEPS - 2, STEPS - 1);
+        if (w->leaves_at > 0) {
+            if (w->error.status) fail_msg("%s", w->error.text);
+            assert_string_equal(gw_elastic_reason_name(w->reason), "leaving");
+            continue;
+        }
+        assert_true(w->has_paused);
+        assert_int_equal(w->error.status, GW_TIMEOUT);
+        assert_non_null(strstr(w->error.text, "fewer than .min = 3, for 300 s"));
+        assert_in_range(w->over_ns, 300 * SIM_SECOND, 310 * SIM_SECOND);
+    }
+    sim_close(c.sim);
+}
+
+static void a_pause_ends_after_the_timeout(void **state) {
+    (void)state;
+    testing_for_seeds(12, pause_for_ever, NULL);
+}
+
 static void members_wait_while_they_are_too_few(void **state) {
     (void)state;
     testing_for_seeds(40, wait_for_members, NULL);
@@ -582,11 +714,13 @@ static void a_job_of_a_world_size_survives_losses(void **state) {
     testing_for_seeds(60, lose_in_fixed_job, NULL);
 }
 
-GW_TESTS(elastic_sim, a_job_of_a_world_size_survives_losses, members_train_as_one,
-         a_member_is_lost_at_any_moment, two_members_are_lost_at_once,
+GW_TESTS(elastic_sim, a_pass_more_is_an_error_of_all_members, a_step_without_a_pass_is_an_error,
+         an_error_of_one_member_is_its_loss, a_job_of_a_world_size_survives_losses,
+         members_train_as_one, a_member_is_lost_at_any_moment, two_members_are_lost_at_once,
          the_founder_is_lost_at_any_moment, a_member_is_lost_in_the_last_step,
          a_worker_joins_at_any_time, a_member_with_other_options_fails_alone,
          a_member_with_another_model_fails_alone, a_member_leaves_while_the_others_step,
          members_whose_passes_carry_no_wishes_meet_regularly,
          a_member_leaves_while_another_one_is_lost, all_members_leave,
-         all_members_leave_the_job_to_one_that_joins, members_wait_while_they_are_too_few);
+         all_members_leave_the_job_to_one_that_joins, a_pause_ends_after_the_timeout,
+         members_wait_while_they_are_too_few);

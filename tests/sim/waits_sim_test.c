@@ -284,6 +284,39 @@ static void a_join_request_without_a_member_that_can_accept_it_ends(void **state
     }
 }
 
+static void name_it(gw_scope *s, const char *name) {
+    gw_rref_set_name(s, gw_remote(s, gw_rpc_self(s), "gw.abs", gw_zeros(s, GW_F32, 1)), name);
+}
+
+// The last act of the program of worker 1 is to give a name that worker 0 looks up at the same time. Worker 0 queries it
+// at once, since worker 1 has been idle before.
+static void name_and_shut_down(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank) {
+        gw_fail(root, GW_INVALID, "there is no name yet");
+        gw_named(root, 0, "ready");
+        gw_scope_clear(root);
+        cluster_pause_ms(root, 1000);
+        gw_named(root, 0, "ready");
+        name_it(root, "late");
+    } else {
+        gw_named(root, 1, "early");
+        assert_false(gw_ok(root));
+        gw_scope_clear(root);
+        cluster_pause_ms(root, 2000);
+        name_it(root, "ready");
+        gw_named(root, 1, "late");
+    }
+    if (!gw_ok(root)) fail_msg("w%d: %s", rank, gw_scope_error(root)->text);
+}
+
+static void a_name_given_before_shutdown_is_found(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 1000; seed++)
+        cluster_run(seed, (cluster_options){ .world_size = 2, .timeout_ms = CLUSTER_NO_TIMEOUT },
+                    name_and_shut_down, NULL);
+}
+
 static void wait_for_an_unknown_worker(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
@@ -418,7 +451,8 @@ static void shutdown_with_a_timeout_succeeds_if_all_call_it(void **state) {
         cluster_run(seed, (cluster_options){ .world_size = 3 }, have_time, NULL);
 }
 
-GW_TESTS(waits_sim, every_wait_that_cannot_succeed_any_more_ends,
+GW_TESTS(waits_sim, a_name_given_before_shutdown_is_found,
+         every_wait_that_cannot_succeed_any_more_ends,
          a_join_request_without_a_member_that_can_accept_it_ends,
          a_worker_that_has_never_joined_is_not_waited_for,
          functions_served_in_shutdown_work_together, a_function_whose_caller_is_in_shutdown_ends,

@@ -94,19 +94,19 @@ static int64_t count_riders(const ddp_pass *r, int b) {
     return (rides(r, b) ? buffers_count(r->ddp) : 0) + wishes_count(r, b);
 }
 
-// The text of the error if members differ in the mark of a pass's sequence (REPL-2).
-static const char *origin_of(gw_scope *s, const ddp_pass *r) {
-    return gw_format(s, "%s, buckets: %d, %s flags, mean of %d", r->ddp->origin,
+const char *bucket_origin(gw_scope *s, const ddp_pass *r) {
+    const char *step = steps_text(s, r);
+    return gw_format(s, "%s, buckets: %d, %s flags, mean of %d", step ? step : r->ddp->origin,
                      r->layout->bucket_count, r->has_flags ? "with" : "no", r->divisor);
 }
 
 gw_future *bucket_start_mean(gw_scope *s, const ddp_pass *r, int b, gw_tensor *packed) {
     return exchange(s, r->ddp, &r->layout->buckets[b], packed, gives_sums(r, b) ? GW_SUM : GW_AVG,
-                    r->has_flags, count_riders(r, b), origin_of(s, r));
+                    r->has_flags, count_riders(r, b), bucket_origin(s, r));
 }
 
 gw_future *bucket_start_part(gw_scope *s, const gw_bucket *b, gw_tensor *x) {
-    return exchange(s, b->ddp, &b->layout->buckets[b->index], x, GW_AVG, false, 0, b->ddp->origin);
+    return exchange(s, b->ddp, &b->layout->buckets[b->index], x, GW_AVG, false, 0, b->origin);
 }
 
 void bucket_forget(ddp_pass *r, int b) {
@@ -212,8 +212,10 @@ static gw_tensor *no_values(gw_scope *s, const gw_tensor *leaf) {
     return gw_zeros_with(s, (gw_dtype)leaf->dtype, (gw_shape){ leaf->dims, sizes });
 }
 
-static gw_future *gather(gw_scope *s, const gw_ddp *d, int leaf, gw_tensor *x) {
-    gw_collective_options options = ddp_options_of(d);
+static gw_future *gather(gw_scope *s, const ddp_pass *r, int leaf, gw_tensor *x) {
+    const gw_ddp *d = r->ddp;
+    gw_collective_options options =
+        GW_OPTIONS(gw_collective_options, .origin = bucket_origin(s, r));
     if (!d->sharing) return gw_all_gather_async_with(s, d->group, x, options);
     return gw_gather_to_async_with(s, d->group, x, d->sharing->owners[leaf], options);
 }
@@ -230,7 +232,7 @@ gw_future *bucket_start_rows(gw_scope *s, const ddp_pass *r, int b) {
         indices = gw_cat(
             s, (gw_tensor *[]){ indices, gw_to_dtype(s, gw_rows_indices(s, rows), GW_I64) }, 2, 0);
     if (!gw_ok(s)) return NULL;
-    gw_future *both[] = { gather(s, r->ddp, leaf, indices), gather(s, r->ddp, leaf, values) };
+    gw_future *both[] = { gather(s, r, leaf, indices), gather(s, r, leaf, values) };
     return gw_collect_all(s, both, 2);
 }
 

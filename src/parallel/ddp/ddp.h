@@ -94,6 +94,13 @@ typedef struct ddp_wishes {
     _Atomic bool some;  // of some member, in a pass that has succeeded here
 } ddp_wishes;
 
+// The step of the program that passes belong to, for programs that number their steps (gradwire/elastic.h).
+typedef struct ddp_step {
+    bool is_known;
+    int64_t number;
+    int64_t passes_before;  // passes of this member before the step
+} ddp_step;
+
 // On the thread that has received it, without the loop lock. Neither fails |s|.
 typedef void mean_taker(gw_handle *taker, gw_scope *s, gw_tensor *leaf, gw_tensor *mean);
 
@@ -137,6 +144,7 @@ struct gw_ddp {
     ddp_first first;
     int64_t forward_ns;  // of the first forward behind the last pass; 0
     ddp_wishes wishes;
+    ddp_step step;
     shard_sums *shards;    // with options.shards; of the thread that runs the pass, as the next
     int missing_of_shard;  // gradients that have not arrived
 };
@@ -229,6 +237,7 @@ typedef struct ddp_pass {
 
     // with the loop lock
     int64_t number;  // of this worker's passes of the model
+    ddp_step step;   // when it began
     list_node link;
     ddp_pass_state state;
     bool *is_ready;  // by leaf: its contribution is complete
@@ -276,6 +285,7 @@ void ddp_pass_take(gw_scope *s, ddp_pass *r, int b, gw_future *f);
 
 struct gw_bucket {
     gw_ddp *ddp;
+    const char *origin;
     const layout *layout;
     int index;
     int64_t pass;     // its number, behind |earlier_passes|
@@ -285,6 +295,8 @@ struct gw_bucket {
 // The contributions of the leaves of |b|, in one tensor: their numbers, and behind these a flag for each leaf that is
 // set if it contributes any. If one member keeps each mean, these are grouped by owner.
 gw_tensor *bucket_pack(gw_scope *s, const ddp_pass *r, int b);
+// The text of the error if members differ in the mark of a pass's sequence (REPL-2).
+const char *bucket_origin(gw_scope *s, const ddp_pass *r);
 // A future of their mean; if means are shared out, of the part that this member keeps.
 gw_future *bucket_start_mean(gw_scope *s, const ddp_pass *r, int b, gw_tensor *packed);
 // The same of |x|, which is like the tensor of |b|, for hooks.
@@ -321,6 +333,20 @@ int64_t wishes_count(const ddp_pass *r, int b);  // numbers of a bucket, behind 
 gw_tensor *wishes_pack(gw_scope *s, const ddp_pass *r, gw_dtype dtype);
 void wishes_unpack(gw_scope *s, ddp_pass *r,
                    gw_tensor *sum);  // the number, a sum or mean over all members
+
+// ---- Steps (steps.c) ---------------------------------------------------------------------------
+
+// From here on passes belong to step |number|; on all members.
+void steps_begin(gw_ddp *d, int64_t number);
+int64_t steps_passes(const gw_ddp *d);  // of the step, on this member
+// Fails the next pass of this member, and with it a pass that another member has begun instead of ending the step.
+void steps_close(gw_ddp *d, const gw_error *error);
+// Fails all passes of all members that have not succeeded: this member makes none any more.
+void steps_end(gw_ddp *d, const gw_error *error);
+// Differs between passes of different steps, and between passes of one step; 0 without steps.
+uint64_t steps_mark(const ddp_pass *r);
+// The part of an error text that names the pass; NULL without steps.
+const char *steps_text(gw_scope *s, const ddp_pass *r);
 
 // ---- What the first passes agree on (finalize.c) --------------------------------------------------
 

@@ -203,6 +203,7 @@ void ddp_pass_begin(ddp_pass *r) {
     list_append(&d->passes, &r->link);
     atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
     r->number = ++d->stats.passes;
+    r->step = d->step;
     if (ddp_is_timed(r->number)) r->begun_ns = r->collected_ns = env_now_ns(d->agent->env);
     r->forward_ns = d->forward_ns ? r->begun_ns - d->forward_ns : 0;
     d->forward_ns = 0;

@@ -68,7 +68,10 @@ gw_future *finalize_start(gw_scope *s, const ddp_pass *r) {
     if (sends_order) keep_order(r);
     for (int64_t i = 1; i < count; i++) numbers[i] = d->agreed.order[i - 1];
     gw_tensor *own = gw_from_with(s, GW_I32, numbers, (gw_shape){ 1, &count });
-    return gw_ok(s) ? gw_all_gather_async_with(s, d->group, own, ddp_options_of(d)) : NULL;
+    return gw_ok(s) ? gw_all_gather_async_with(
+                          s, d->group, own,
+                          GW_OPTIONS(gw_collective_options, .origin = bucket_origin(s, r)))
+                    : NULL;
 }
 
 static layout *layout_of_order(gw_scope *s, const gw_ddp *d, const int32_t *order) {

@@ -60,10 +60,10 @@ static bool find_next_on_loop(gw_ddp *d, launch *out) {
     return true;
 }
 
-// What members must have alike in a pass and shapes need not show: the position of each leaf, and the hook.
+// What members must have alike in a pass and shapes need not show: the position of each leaf, the hook, and the step.
 static uint64_t mark_of(const ddp_pass *r) {
     uint64_t hash = hash_u64(r->layout->hash + r->has_flags + 2 * (uint64_t)r->exchanges);
-    hash = hash_u64(hash + (uint64_t)r->divisor);
+    hash = hash_u64(hash + (uint64_t)r->divisor) + steps_mark(r);
     const char *hook = r->ddp->hook_text;
     return (hash_u64(hash + hash_bytes(hook, strlen(hook))) & ~(uint64_t)3) | 4;
 }
@@ -74,7 +74,9 @@ static gw_future *start_flags(gw_scope *s, const ddp_pass *r, int b) {
     uint8_t *used = gw_alloc(s, (size_t)count);
     for (int i = 0; used && i < count; i++) used[i] = r->gradients[at->parts[i].leaf] != NULL;
     gw_tensor *flags = used ? gw_from_with(s, GW_U8, used, (gw_shape){ 1, &count }) : NULL;
-    return gw_all_reduce_async_with(s, r->ddp->group, flags, GW_BOR, ddp_options_of(r->ddp));
+    return gw_all_reduce_async_with(
+        s, r->ddp->group, flags, GW_BOR,
+        GW_OPTIONS(gw_collective_options, .origin = bucket_origin(s, r)));
 }
 
 // The hook may run on a thread that has received a message: nothing would be received while it waits.
@@ -88,7 +90,7 @@ static gw_future *call_hook(gw_scope *s, gw_bucket *b) {
 
 static gw_future *start_dense(gw_scope *s, ddp_pass *r, int index) {
     gw_ddp *d = r->ddp;
-    gw_bucket b = { .ddp = d, .layout = r->layout, .index = index };
+    gw_bucket b = { .ddp = d, .origin = bucket_origin(s, r), .layout = r->layout, .index = index };
     b.pass = d->earlier_passes + r->number;
     b.flat = bucket_pack(s, r, index);
     if (!gw_ok(s)) return NULL;

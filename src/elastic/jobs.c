@@ -1,0 +1,67 @@
+// The open jobs of this process. SIGTERM is a request to leave each of those that take it.
+#include "elastic/elastic.h"
+
+#include <gradwire/rpc.h>
+
+#include <pthread.h>
+#include <string.h>
+
+// A leaf. While it is held, the jobs of the list exist.
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static gw_elastic *first;
+
+static bool is_same(const gw_elastic *a, const gw_elastic *b) {
+    return a->agent == b->agent && !strcmp(a->options.name, b->options.name);
+}
+
+bool jobs_add(gw_elastic *j) {
+    bool is_new = true;
+    pthread_mutex_lock(&lock);
+    for (const gw_elastic *x = first; x; x = x->next_job) is_new &= !is_same(x, j);
+    if (is_new) {
+        j->next_job = first;
+        first = j;
+    }
+    pthread_mutex_unlock(&lock);
+    return is_new;
+}
+
+void jobs_remove(gw_elastic *j) {
+    pthread_mutex_lock(&lock);
+    for (gw_elastic **at = &first; *at; at = &(*at)->next_job) {
+        if (*at != j) continue;
+        *at = j->next_job;
+        break;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void asked_complete(agent *a, gw_future *f) {
+    gw_scope *t = agent_scope_open(a, 0, 0, ENV_NEVER);
+    gw_future_set_with(t, f, gw_none());
+    scope_close_unread(t);
+}
+
+// One job that has not been notified: the caller has counts on both.
+static bool take_next(agent **out_agent, gw_future **out_future) {
+    bool found = false;
+    pthread_mutex_lock(&lock);
+    for (gw_elastic *x = first; x && !found; x = x->next_job) {
+        if (!atomic_load(&x->takes_term) || atomic_exchange(&x->leaves, true)) continue;
+        *out_agent = agent_retain(x->agent);
+        *out_future = handle_retain(x->asked);
+        found = true;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+void jobs_term_arrived(void) {
+    agent *a;
+    gw_future *f;
+    while (take_next(&a, &f)) {
+        asked_complete(a, f);
+        handle_release(f);
+        agent_release(a);
+    }
+}
