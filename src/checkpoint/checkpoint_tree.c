@@ -2,7 +2,7 @@
 //
 // If a map has values other than tensors, __metadata__ has, under "gradwire", the nesting as JSON,
 // with the kind of each value: {"model":{"0.weight":"tensor"},"step":"int"}.
-#include "distributed/checkpoint/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 
 #include "base/bytes.h"
 #include "base/limits.h"

@@ -1,6 +1,6 @@
 // CRC-32C of each tensor's numbers: __metadata__ has them, under "gradwire.crc32c", as JSON:
 // {"0.weight":"90e2ba7d"}. A bit that a disk or a copy has flipped is no other number then.
-#include "distributed/checkpoint/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 
 #include "base/crc32c.h"
 #include "tensor/pack.h"

@@ -4,8 +4,8 @@
 //     loading   a source -> checkpoint_decode -> entries -> checkpoint_nest -> values
 //
 // Ownership: texts and tensors belong to the scope. Every error is an error of the scope.
-#ifndef DISTRIBUTED_CHECKPOINT_CHECKPOINT_H
-#define DISTRIBUTED_CHECKPOINT_CHECKPOINT_H
+#ifndef CHECKPOINT_CHECKPOINT_H
+#define CHECKPOINT_CHECKPOINT_H
 
 #include "base/scope.h"
 #include <gradwire/checkpoint.h>

@@ -1,6 +1,6 @@
 // The header of a safetensors file. All of it is checked against the size of the file before
 // anything in it is used.
-#include "distributed/checkpoint/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 
 #include "base/limits.h"
 #include "base/mem.h"

@@ -1,5 +1,5 @@
 // Values to bytes and back: the size of the header, the header, the numbers.
-#include "distributed/checkpoint/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 
 #include "base/bytes.h"
 #include "base/limits.h"

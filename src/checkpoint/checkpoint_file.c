@@ -1,6 +1,6 @@
 // Checkpoints in files: a file is written to a temporary name in the same folder, and renamed once all of
 // it is on the disk.
-#include "distributed/checkpoint/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 
 #include "base/system_error.h"
 
