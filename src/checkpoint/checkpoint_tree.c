@@ -136,7 +136,8 @@ void checkpoint_put_text(checkpoint *c, const char *name, const json_t *tree) {
 void checkpoint_flatten(checkpoint *c, gw_map *values) {
     if (!gw_ok(c->scope)) return;
     json_t *tree = flatten_map(c, NULL, 1, values);
-    if (gw_ok(c->scope) && !is_flat(c->scope, values)) checkpoint_put_text(c, tree_name, tree);
+    if (gw_ok(c->scope) && (c->has_nesting || !is_flat(c->scope, values)))
+        checkpoint_put_text(c, tree_name, tree);
     json_decref(tree);
 }
 
