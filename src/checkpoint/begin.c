@@ -29,6 +29,7 @@ static void keep_entry(gw_scope *s, gw_scope *texts, checkpoint_entry *e) {
         kept = gw_clone(s, e->x);
     else
         kept = scope_own(s, tensor_saved(s, x));
+    e->name = gw_format(texts, "%s", e->name);  // it may be a key of the caller's map
     if (!sizes || !gw_ok(s)) return;
     for (int d = 0; d < x->dims; d++) sizes[d] = x->sizes[d];
     e->dtype = (gw_dtype)x->dtype;

@@ -25,8 +25,9 @@ typedef struct restoring {
 static const char *next_path(restoring *r) {
     gw_scope *s = r->scope;
     gw_value own = gw_none();
-    if (r->rank == 0) r->at = home_find_newest(r->home, r->at);
-    if (r->rank == 0 && r->at.step >= 0) own = gw_value_of(home_path(s, r->home, r->at));
+    if (r->rank == 0 && gw_ok(s)) r->at = home_find_newest(r->home, r->at);
+    if (r->rank == 0 && gw_ok(s) && r->at.step >= 0)
+        own = gw_value_of(home_path(s, r->home, r->at));
     gw_value v = r->group ? gw_broadcast_value(s, r->group, own, 0) : own;
     return gw_ok(s) && v.kind == GW_STRING ? gw_string_of(s, v) : NULL;
 }
@@ -98,7 +99,7 @@ static gw_map *take(restoring *r, const outcome *x) {
 static gw_map *restore(restoring *r) {
     const char *path;
     outcome x;
-    while (gw_ok(r->scope) && (path = next_path(r)))
+    while ((path = next_path(r)))
         if (try(r, path, &x)) return take(r, &x);
     if (gw_ok(r->scope) && r->out_own) *r->out_own = NULL;
     return NULL;
@@ -119,7 +120,7 @@ gw_map *gw_checkpoint_restore_with(gw_scope *s, const char *folder, gw_group *gr
         .out_own = options.own,
         .at.step = -1,
     };
-    gw_map *values = gw_ok(t) || group ? restore(&r) : NULL;
+    gw_map *values = restore(&r);
     gw_scope_close_up(t);
     return gw_ok(s) ? values : NULL;
 }

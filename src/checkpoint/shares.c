@@ -23,9 +23,9 @@ static uint64_t move(uint64_t at, uint64_t begin, uint64_t size, uint64_t split_
     return inside < size - inside ? begin : begin + size;
 }
 
-static bool add(const checkpoint *c, shares *out, share item) {
+static bool add(shares *out, share item) {
     if (!mem_grow(&out->items, &out->capacity, (uint32_t)out->count + 1, sizeof *out->items))
-        return scope_fail(c->scope, GW_NO_MEMORY, "no memory for the shares of the writers");
+        return false;
     out->items[out->count++] = item;
     return true;
 }
@@ -41,13 +41,12 @@ bool shares_divide(const checkpoint *c, int writer_count, uint64_t split_bytes, 
             uint64_t end = boundary(total, writer + 1, writer_count);
             if (end >= begin + size) break;
             end = move(end, begin, size, split_bytes) - begin;
-            if (end > first &&
-                !add(c, out, (share){ i, writer, first, end, end == size && !first }))
+            if (end > first && !add(out, (share){ i, writer, first, end, end == size && !first }))
                 return false;
             if (end > first) first = end;
         }
         bool is_left = first < size || !size;
-        if (is_left && !add(c, out, (share){ i, writer, first, size, !first })) return false;
+        if (is_left && !add(out, (share){ i, writer, first, size, !first })) return false;
         begin += size;
     }
     return true;

@@ -19,7 +19,7 @@ typedef struct shares {
 
 enum { SHARES_SPLIT_BYTES = 1024 * 1024 };
 
-// |c| is laid out. Entries of less than |split_bytes| are not divided. False with the scope of |c| failed.
+// |c| is laid out. Entries of less than |split_bytes| are not divided. False without memory.
 bool shares_divide(const checkpoint *c, int writer_count, uint64_t split_bytes, shares *out);
 void shares_fini(shares *x);
 

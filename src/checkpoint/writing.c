@@ -17,49 +17,69 @@
 #define GW_ORIGIN "gw_checkpoint_begin"  // of the calls in this file, in errors
 
 // ---- Exchanges ----------------------------------------------------------------------------------
-// Members write at different speeds, so that only the loss or an error of a member ends these collectives.
+// What a member does alone may fail. It gives the error to the next collective, in place of a value, so that all members
+// have the same error, and none closes the group before the others have it. Members write at different speeds, so no
+// deadline ends these collectives.
 
-static gw_value broadcast(writing *w, gw_value own) {
-    if (!w->group) return own;
-    return gw_broadcast_value(w->scope, w->group, own, 0, .timeout_ms = GW_NO_TIMEOUT);
+// Closes |t|, the scope of such work; |*error| is its error, which names this member.
+static bool end_work(const writing *w, gw_scope *t, gw_error *error) {
+    *error = gw_scope_close(t);
+    if (error->status) error_prefix(error, w->agent->name);
+    return !error->status;
 }
 
-// A list of the values of all members, by rank.
+static bool is_error(gw_scope *s, gw_value v) {
+    if (gw_ok(s) && v.kind == GW_ERROR) scope_fail_with(s, v.as.error);
+    return !gw_ok(s);
+}
+
+// The value of rank 0. A failure is one of the scope, on all members.
+static gw_value broadcast(writing *w, gw_value own) {
+    gw_scope *s = w->scope;
+    gw_value v = own;
+    if (w->group) v = gw_broadcast_value(s, w->group, own, 0, .timeout_ms = GW_NO_TIMEOUT);
+    return is_error(s, v) ? gw_none() : v;
+}
+
+// A list of the values of all members, by rank. A failure is one of the scope, on all members.
 static gw_list *gather(writing *w, gw_value own) {
-    if (w->group) return gw_all_gather_value(w->scope, w->group, own, .timeout_ms = GW_NO_TIMEOUT);
-    gw_list *alone = gw_list_open(w->scope);
-    gw_list_add_with(w->scope, alone, own);
-    return alone;
+    gw_scope *s = w->scope;
+    gw_list *all = gw_list_open(s);
+    if (w->group)
+        all = gw_all_gather_value(s, w->group, own, .timeout_ms = GW_NO_TIMEOUT);
+    else
+        gw_list_add_with(s, all, own);
+    for (int rank = 0; gw_ok(s) && rank < w->members; rank++)
+        is_error(s, gw_list_get(s, all, rank));
+    return all;
 }
 
 // ---- The folder ---------------------------------------------------------------------------------
 
-// Errors of the work of one member name it, since all get them.
-static void name_error(writing *w) {
-    if (!gw_ok(w->scope)) scope_explain_error(w->scope, w->agent->name);
-}
-
-static void make_folder(writing *w) {
+static bool make_folder(writing *w, gw_error *error) {
+    gw_scope *t = gw_scope_open(w->scope);
     uint64_t token = env_random_u64(w->agent->env);
-    if (home_make(w->scope, w->home, w->step, token, &w->draft))
-        w->path = home_path(w->scope, w->home, w->draft.name);
-    else
-        scope_explain_error(w->scope, w->home);
-    name_error(w);
+    gw_scope_label(t, "%s", w->home);
+    home_make(t, w->home, w->step, token, &w->draft);
     failpoint("checkpoint_folder");
+    return end_work(w, t, error);
 }
 
-// All members learn where the folder is: the list of its path, mark, step.
+// All members receive where the folder is: path, mark, step.
 static void share_folder(writing *w) {
     gw_scope *s = w->scope;
-    if (w->rank == 0) make_folder(w);
-    gw_list *own = gw_list_open(s);
-    if (w->path) {
-        gw_list_add(s, own, w->path);
-        gw_list_add(s, own, (int64_t)w->draft.token);
-        gw_list_add(s, own, w->draft.name.step);
+    gw_error error;
+    gw_value own = gw_none();
+    if (w->rank == 0 && make_folder(w, &error)) {
+        gw_list *about = gw_list_open(s);
+        gw_list_add(s, about, home_path(s, w->home, w->draft.name));
+        gw_list_add(s, about, (int64_t)w->draft.token);
+        gw_list_add(s, about, w->draft.name.step);
+        own = gw_value_of(about);
+    } else if (w->rank == 0) {
+        own = gw_value_of(&error);
     }
-    gw_list *all = gw_list_of(s, broadcast(w, gw_value_of(own)));
+    gw_list *all = gw_list_of(s, broadcast(w, own));
     if (!gw_ok(s)) return;
     w->path = gw_string_of(s, gw_list_get(s, all, 0));
     w->draft.token = (uint64_t)gw_int_of(s, gw_list_get(s, all, 1));
@@ -69,12 +89,13 @@ static void share_folder(writing *w) {
 // CKPT-3.
 static void choose_writers(writing *w) {
     gw_scope *s = w->scope;
+    gw_error error = { 0 };
     bool is_writer = home_has_mark(s, w->path, w->draft.token);
     if (w->has_own && !is_writer)
-        scope_fail(s, GW_INVALID,
-                   "%s has values of its own (.own), but does not see the folder %.400s",
-                   w->agent->name, w->path);
-    gw_list *all = gather(w, gw_value_of(is_writer));
+        error_set(&error, GW_INVALID,
+                  "%s has values of its own (.own), but does not see the folder %.400s",
+                  w->agent->name, w->path);
+    gw_list *all = gather(w, error.status ? gw_value_of(&error) : gw_value_of(is_writer));
     w->writers = gw_alloc(s, (size_t)w->members * sizeof *w->writers);
     for (int rank = 0; gw_ok(s) && rank < w->members; rank++)
         if (gw_bool_of(s, gw_list_get(s, all, rank))) w->writers[w->writer_count++] = rank;
@@ -114,11 +135,11 @@ static void write_part(writing *w, part_options options, part_facts *out) {
     if (number < 0) return;
     checkpoint part;
     gw_scope *t = scope_open_unrecorded(w->snapshot);
+    const char *path = home_file(t, w->path, checkpoint_index_part_name(t, w->rank, w->members));
+    gw_scope_label(t, "%s", path);
     checkpoint_init(&part, t);
     if (gw_ok(t)) collect_part(w, number, &part);
-    const char *name = checkpoint_index_part_name(t, w->rank, w->members);
-    if (gw_ok(t)) gw_scope_label(t, "%s", home_file(t, w->path, name));
-    if (gw_ok(t)) part_write(&part, home_file(t, w->path, name), options, out);
+    if (gw_ok(t)) part_write(&part, path, options, out);
     checkpoint_fini(&part);
     gw_scope_close_up(t);
 }
@@ -126,27 +147,28 @@ static void write_part(writing *w, part_options options, part_facts *out) {
 static void write_own(writing *w, part_options options, part_facts *out) {
     gw_scope *s = w->snapshot;
     if (!w->has_own || !gw_ok(s)) return;
-    const char *name = checkpoint_index_own_name(s, w->rank, w->members);
-    part_write(&w->own, home_file(s, w->path, name), options, out);
+    const char *path = home_file(s, w->path, checkpoint_index_own_name(s, w->rank, w->members));
+    if (!part_write(&w->own, path, options, out)) scope_explain_error(s, path);
 }
 
-static void release_values(writing *w) {
-    if (!w->snapshot) return;
+static bool release_values(writing *w, gw_error *error) {
+    gw_scope *t = w->snapshot;
+    *error = (gw_error){ 0 };
+    if (!t) return true;
     checkpoint_fini(&w->own);
-    gw_error e = gw_scope_close(w->snapshot);
     w->snapshot = NULL;
-    if (e.status) error_prefix(&e, w->agent->name);
-    if (e.status) scope_fail_with(w->scope, &e);
+    return end_work(w, t, error);
 }
 
 // Writes the files of this member, and releases the values.
-static void write_files(writing *w, part_facts *part, part_facts *own) {
+static bool write_files(writing *w, part_facts *part, part_facts *own, gw_error *error) {
     writings *all = agent_state(w->agent, &writings_data);
     part_options options = { w->bytes_per_second, &all->stops };
-    bool can_divide = shares_divide(&w->values, w->writer_count, SHARES_SPLIT_BYTES, &w->shares);
-    if (can_divide) write_part(w, options, part);
-    if (can_divide) write_own(w, options, own);
-    release_values(w);
+    if (!shares_divide(&w->values, w->writer_count, SHARES_SPLIT_BYTES, &w->shares))
+        scope_fail(w->snapshot, GW_NO_MEMORY, "no memory for the shares of the writers");
+    if (gw_ok(w->snapshot)) write_part(w, options, part);
+    write_own(w, options, own);
+    return release_values(w, error);
 }
 
 static gw_value value_of(gw_scope *s, part_facts part, part_facts own) {
@@ -163,9 +185,12 @@ static part_facts facts_at(gw_scope *s, gw_list *all, int i) {
                          (uint32_t)gw_int_of(s, gw_list_get(s, all, i + 1)) };
 }
 
-static void exchange_facts(writing *w, part_facts part, part_facts own) {
+static void write_parts(writing *w) {
     gw_scope *s = w->scope;
-    gw_list *all = gather(w, value_of(s, part, own));
+    gw_error error;
+    part_facts part = { 0 }, own = { 0 };
+    bool is_written = write_files(w, &part, &own, &error);
+    gw_list *all = gather(w, is_written ? value_of(s, part, own) : gw_value_of(&error));
     size_t size = (size_t)w->members * sizeof *w->parts;
     w->parts = gw_alloc(s, size);
     w->owns = gw_alloc(s, size);
@@ -178,28 +203,27 @@ static void exchange_facts(writing *w, part_facts part, part_facts own) {
 
 // ---- Committing ---------------------------------------------------------------------------------
 
-static void check_file(writing *w, const char *name, part_facts facts, int rank) {
+static void check_file(gw_scope *s, const writing *w, const char *name, part_facts facts,
+                       int rank) {
     struct stat about;
-    const char *path = home_file(w->scope, w->path, name);
-    if (!gw_ok(w->scope)) return;
+    const char *path = home_file(s, w->path, name);
+    if (!gw_ok(s)) return;
     if (stat(path, &about))
-        scope_fail(w->scope, GW_SYSTEM, "%s, which rank %d has written, is not there", path, rank);
+        scope_fail(s, GW_SYSTEM, "%s, which rank %d has written, is not there", path, rank);
     else if ((uint64_t)about.st_size != facts.size)
-        scope_fail(w->scope, GW_SYSTEM, "%s has %lld bytes, but rank %d has written %llu", path,
+        scope_fail(s, GW_SYSTEM, "%s has %lld bytes, but rank %d has written %llu", path,
                    (long long)about.st_size, rank, (unsigned long long)facts.size);
 }
 
-static void check_files(writing *w) {
-    gw_scope *s = w->scope;
+static void check_files(gw_scope *s, const writing *w) {
     for (int i = 0; i < w->writer_count && gw_ok(s); i++)
-        check_file(w, checkpoint_index_part_name(s, w->writers[i], w->members),
+        check_file(s, w, checkpoint_index_part_name(s, w->writers[i], w->members),
                    w->parts[w->writers[i]], w->writers[i]);
     for (int rank = 0; w->has_own && rank < w->members && gw_ok(s); rank++)
-        check_file(w, checkpoint_index_own_name(s, rank, w->members), w->owns[rank], rank);
+        check_file(s, w, checkpoint_index_own_name(s, rank, w->members), w->owns[rank], rank);
 }
 
-static bool write_index(writing *w, const char *path) {
-    gw_scope *s = w->scope;
+static bool write_index(gw_scope *s, const writing *w, const char *path) {
     bytes text = { 0 };
     checkpoint_index_contents x = {
         .values = &w->values,
@@ -222,13 +246,11 @@ static bool write_index(writing *w, const char *path) {
 }
 
 // CKPT-6.
-static void commit(writing *w) {
-    gw_scope *s = w->scope;
-    check_files(w);
-    if (!gw_ok(s)) return;
+static void commit(gw_scope *s, const writing *w) {
     const char *temporary = home_file(s, w->path, HOME_INDEX_TEMPORARY);
     const char *path = home_file(s, w->path, HOME_INDEX);
-    if (!write_index(w, temporary) || !file_sync_folder(s, w->path)) return;
+    check_files(s, w);
+    if (!gw_ok(s) || !write_index(s, w, temporary) || !file_sync_folder(s, w->path)) return;
     failpoint("checkpoint_index");
     if (rename(temporary, path)) {
         file_failed(s, "rename");
@@ -239,22 +261,21 @@ static void commit(writing *w) {
 }
 
 static void commit_on_one(writing *w) {
-    if (w->rank == 0) commit(w);
-    if (w->rank == 0) name_error(w);
-    broadcast(w, gw_none());
+    gw_error error = { 0 };
+    if (w->rank == 0) {
+        gw_scope *t = gw_scope_open(w->scope);
+        commit(t, w);
+        end_work(w, t, &error);
+    }
+    broadcast(w, error.status ? gw_value_of(&error) : gw_none());
 }
 
 // ---- All of it ----------------------------------------------------------------------------------
 
-// Each part ends with a collective, which fails on all members if one has failed.
 static void write_all(writing *w) {
-    part_facts part = { 0 }, own = { 0 };
     share_folder(w);
-    if (!gw_ok(w->scope)) return;
-    choose_writers(w);
-    if (!gw_ok(w->scope)) return;
-    write_files(w, &part, &own);
-    exchange_facts(w, part, own);
+    if (gw_ok(w->scope)) choose_writers(w);
+    if (gw_ok(w->scope)) write_parts(w);
     if (gw_ok(w->scope)) commit_on_one(w);
 }
 
@@ -279,7 +300,8 @@ static result *result_of(const char *path, const gw_error *e) {
 
 static void finish(writing *w) {
     char path[HOME_PATH_BYTES] = "";
-    release_values(w);
+    gw_error ignored;
+    release_values(w, &ignored);
     bool is_whole = gw_ok(w->scope);
     tidy_up(w, is_whole);
     if (is_whole) snprintf(path, sizeof path, "%s", w->path);
