@@ -1,8 +1,10 @@
-// gw_checkpoint_begin: the snapshot, and the agreement of the members. CKPT-1 and CKPT-2 of docs/protocol/checkpoint.md.
+// gw_checkpoint_begin: the snapshot, and the agreement of the members. CKPT-1 and CKPT-2 of
+// docs/protocol/checkpoint.md.
 #include "checkpoint/writing.h"
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/mutation.h"
 #include "collective/opening/opening.h"
 #include "tensor/tensor.h"
 #include <gradwire/ops.h>
@@ -27,6 +29,8 @@ static void keep_entry(gw_scope *s, gw_scope *texts, checkpoint_entry *e) {
     gw_tensor *kept = NULL;
     if (is_lent_by_program(x))
         kept = gw_clone(s, e->x);
+    else if (has_mutation(MUTATION_SNAPSHOT_NOT_PINNED))
+        kept = scope_own(s, handle_retain(e->x));
     else
         kept = scope_own(s, tensor_saved(s, x));
     e->name = gw_format(texts, "%s", e->name);  // it may be a key of the caller's map

@@ -69,6 +69,14 @@ home_name home_find_newest(const char *home, home_name before) {
     return newest;
 }
 
+bool home_check(gw_scope *s, const char *home) {
+    DIR *d = opendir(home);
+    bool is_fine = d || errno == ENOENT;
+    if (!is_fine) file_failed(s, "opendir");
+    if (d) closedir(d);
+    return is_fine;
+}
+
 // ---- Removing -----------------------------------------------------------------------------------
 
 static bool is_part(const char *name) {

@@ -25,6 +25,9 @@ const char *home_file(gw_scope *s, const char *checkpoint, const char *file);
 // The newest checkpoint that has an index and is older than |before|, if |before| is one.
 home_name home_find_newest(const char *home, home_name before);
 
+// Whether |home| can be listed, or does not exist. False with |s| failed.
+bool home_check(gw_scope *s, const char *home);
+
 // A folder for a checkpoint that is being written, and its mark, with a lock.
 typedef struct home_draft {
     home_name name;
@@ -32,8 +35,8 @@ typedef struct home_draft {
     uint64_t token;  // in the mark
 } home_draft;
 
-// Makes the home if it is missing, removes what lost writers have left, and makes a new folder. |step| -1: one more than the
-// newest. False with |s| failed.
+// Makes the home if it is missing, removes what lost writers have left, and makes a new folder. |step| -1: one more
+// than the newest. False with |s| failed.
 bool home_make(gw_scope *s, const char *home, int64_t step, uint64_t token, home_draft *out);
 // Whether the folder |checkpoint| is here, with that mark.
 bool home_has_mark(gw_scope *s, const char *checkpoint, uint64_t token);

@@ -1,9 +1,10 @@
 // Note [Writing without the library's locks]
 //
-// The thread that reads the numbers and writes them to the file has the lowest priority, so that training continues at its
-// speed. When the processors are busy, it stands still for long, and must not hold anything that other threads need: it
-// allocates no memory, and takes no lock of the library. It reads all numbers once: for their checksums and for the file.
-// So the header, which has the checksums, is written behind them, by another thread; its size does not depend on them.
+// The thread that reads the numbers and writes them to the file has the lowest priority, so that training continues at
+// its speed. When the processors are busy, it stands still for long, and must not hold anything that other threads
+// need: it allocates no memory, and takes no lock of the library. It reads all numbers once: for their checksums and
+// for the file. So the header, which has the checksums, is written behind them, by another thread; its size does not
+// depend on them.
 #include "checkpoint/part.h"
 
 #include "base/crc32c.h"

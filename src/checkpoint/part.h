@@ -17,8 +17,8 @@ typedef struct part_options {
     const _Atomic bool *stops;  // set: the writer is to end early, with CANCELLED
 } part_options;
 
-// Writes |c| to a new file, and syncs it: all is on the disk, except perhaps its name. The entries have tensors that do not
-// change. False with the scope of |c| failed.
+// Writes |c| to a new file, and syncs it: all is on the disk, except perhaps its name. The entries have tensors that
+// do not change. False with the scope of |c| failed.
 bool part_write(checkpoint *c, const char *path, part_options options, part_facts *out);
 
 #endif

@@ -25,10 +25,13 @@ typedef struct restoring {
 static const char *next_path(restoring *r) {
     gw_scope *s = r->scope;
     gw_value own = gw_none();
+    if (r->rank == 0 && gw_ok(s) && !home_check(s, r->home)) scope_explain_error(s, r->home);
     if (r->rank == 0 && gw_ok(s)) r->at = home_find_newest(r->home, r->at);
     if (r->rank == 0 && gw_ok(s) && r->at.step >= 0)
         own = gw_value_of(home_path(s, r->home, r->at));
-    gw_value v = r->group ? gw_broadcast_value(s, r->group, own, 0) : own;
+    gw_value v = own;
+    // Not a broadcast, which rank 0 would leave before the others have entered.
+    if (r->group) v = gw_list_get(s, gw_all_gather_value(s, r->group, own), 0);
     return gw_ok(s) && v.kind == GW_STRING ? gw_string_of(s, v) : NULL;
 }
 

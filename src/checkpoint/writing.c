@@ -16,10 +16,10 @@
 #undef GW_ORIGIN
 #define GW_ORIGIN "gw_checkpoint_begin"  // of the calls in this file, in errors
 
-// ---- Exchanges ----------------------------------------------------------------------------------
-// What a member does alone may fail. It gives the error to the next collective, in place of a value, so that all members
-// have the same error, and none closes the group before the others have it. Members write at different speeds, so no
-// deadline ends these collectives.
+// ---- Exchanges ---------------------------------------------------------------------------------- What a member does
+// alone may fail. It gives the error to the next collective, in place of a value, so that all members have the same
+// error, and none closes the group before the others have it. Members write at different speeds, so no deadline ends
+// these collectives.
 
 // Closes |t|, the scope of such work; |*error| is its error, which names this member.
 static bool end_work(const writing *w, gw_scope *t, gw_error *error) {
@@ -246,7 +246,7 @@ static bool write_index(gw_scope *s, const writing *w, const char *path) {
 }
 
 // CKPT-6.
-static void commit(gw_scope *s, const writing *w) {
+static void commit(gw_scope *s, writing *w) {
     const char *temporary = home_file(s, w->path, HOME_INDEX_TEMPORARY);
     const char *path = home_file(s, w->path, HOME_INDEX);
     check_files(s, w);
@@ -256,6 +256,7 @@ static void commit(gw_scope *s, const writing *w) {
         file_failed(s, "rename");
         return;
     }
+    w->is_whole = true;
     failpoint("checkpoint_renamed");
     if (file_sync_folder(s, w->path)) file_sync_folder(s, w->home);
 }
@@ -280,13 +281,13 @@ static void write_all(writing *w) {
 }
 
 // On rank 0: also after a failure, with what is left of the folder.
-static void tidy_up(writing *w, bool is_whole) {
+static void tidy_up(writing *w) {
     if (w->rank != 0 || w->draft.lock_fd < 0) return;
     gw_scope *t = agent_scope_open(w->agent, 0, 0, ENV_NEVER);
     const char *path = home_path(t, w->home, w->draft.name);
-    if (!is_whole) home_remove(t, path);
+    if (!w->is_whole) home_remove(t, path);
     home_unmark(t, path, &w->draft);
-    if (is_whole) home_remove_older(t, w->home, w->draft.name.step, w->keep);
+    if (w->is_whole) home_remove_older(t, w->home, w->draft.name.step, w->keep);
     scope_close_unread(t);
 }
 
@@ -302,9 +303,8 @@ static void finish(writing *w) {
     char path[HOME_PATH_BYTES] = "";
     gw_error ignored;
     release_values(w, &ignored);
-    bool is_whole = gw_ok(w->scope);
-    tidy_up(w, is_whole);
-    if (is_whole) snprintf(path, sizeof path, "%s", w->path);
+    tidy_up(w);
+    if (gw_ok(w->scope)) snprintf(path, sizeof path, "%s", w->path);
     shares_fini(&w->shares);
     checkpoint_fini(&w->values);
     gw_error e = gw_scope_close(w->scope);

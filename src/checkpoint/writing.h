@@ -1,7 +1,7 @@
 // A checkpoint of a group that is being written on this member: CKPT-3 to CKPT-9 of docs/protocol/checkpoint.md.
 //
-// Ownership: gw_checkpoint_begin makes it; once it has started, a job of the pool owns it. Threads: first the thread of the
-// call, then that of the job; |future| and the state of the service with the loop lock.
+// Ownership: gw_checkpoint_begin makes it; once it has started, a job of the pool owns it. Threads: first the thread
+// of the call, then that of the job; |future| and the state of the service with the loop lock.
 #ifndef CHECKPOINT_WRITING_H
 #define CHECKPOINT_WRITING_H
 
@@ -38,6 +38,7 @@ typedef struct writing {
     int writer_count;
     shares shares;
     part_facts *parts, *owns;  // by rank
+    bool is_whole;             // on rank 0: its index has its name
 } writing;
 
 // The service: what is being written keeps the worker from leaving.

@@ -197,8 +197,8 @@ static void expect_equal(gw_scope *s, gw_map *a, gw_map *b) {
     }
 }
 
-// A file that is written at once is the measure. The seed decides how much of the checkpoint is written before, between and
-// after the steps.
+// A file that is written at once is the measure. The seed decides how much of the checkpoint is written before,
+// between and after the steps.
 static void begin_and_learn(gw_scope *root, int rank, void *context) {
     (void)context;
     gw_seed(root, 5);
@@ -217,14 +217,17 @@ static void begin_and_learn(gw_scope *root, int rank, void *context) {
     expect_equal(root, gw_checkpoint_load(root, path), gw_checkpoint_restore(root, home(), g));
 }
 
+static void begin_with_seed(uint64_t seed, void *context) {
+    (void)context;
+    make_folder();
+    cluster_run(seed, (cluster_options){ .world_size = 1 + (int)(seed % 3) }, begin_and_learn,
+                NULL);
+    remove_folder();
+}
+
 static void steps_that_follow_change_nothing_in_the_files(void **state) {
     (void)state;
-    for (int i = 0; i < testing_scaled(12); i++) {
-        int size = 1 + i % 3;
-        make_folder();
-        cluster_run((uint64_t)i, (cluster_options){ .world_size = size }, begin_and_learn, NULL);
-        remove_folder();
-    }
+    testing_for_seeds(12, begin_with_seed, NULL);
 }
 
 // ---- One member after another -------------------------------------------------------------------
@@ -284,6 +287,20 @@ static void a_worker_writes_without_a_group(void **state) {
     make_folder();
     cluster_run(1, (cluster_options){ .world_size = 2 }, write_alone, NULL);
     remove_folder();
+}
+
+static void restore_from_no_folder(gw_scope *root, int rank, void *context) {
+    (void)context, (void)rank;
+    assert_null(gw_checkpoint_restore(root, "/dev/null", gw_group_world(root)));
+    const gw_error *e = gw_scope_error(root);
+    if (e->status != GW_SYSTEM || !strstr(e->text, "/dev/null: opendir: Not a directory"))
+        fail_msg("%s", e->text);
+    gw_scope_clear(root);
+}
+
+static void a_home_that_cannot_be_read_is_an_error_on_all_members(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 3 }, restore_from_no_folder, NULL);
 }
 
 static void without_a_checkpoint_there_is_no_value_and_no_error(void **state) {
@@ -363,6 +380,13 @@ static void be_refused(gw_scope *root, int rank, void *context) {
     bool is_bad = rank == 1;
     gw_checkpoint_begin(root, home(), g, is_bad ? bad : values);
     expect_error(root, GW_INVALID, "\"e\" is of kind error, which a checkpoint cannot have");
+    gw_map *sparse = gw_map_open(root);
+    int64_t row = 1;
+    gw_map_put(root, sparse, "rows",
+               gw_rows(root, gw_from(root, &row, 1), gw_ones(root, GW_F32, 1, 2), 3));
+    gw_checkpoint_begin(root, home(), g, is_bad ? sparse : values);
+    assert_int_equal(gw_scope_error(root)->status, GW_INVALID);
+    gw_scope_clear(root);
     gw_checkpoint_begin(root, is_bad ? "" : home(), g, values);
     expect_error(root, GW_INVALID, "gw_checkpoint_begin: no folder");
     gw_checkpoint_begin(root, home(), g, is_bad ? NULL : values);
@@ -437,6 +461,7 @@ GW_TESTS(checkpoint_sim, any_number_of_members_restores_what_others_have_written
          shutdown_waits_for_a_checkpoint_that_no_program_waits_for,
          the_group_may_be_re_formed_meanwhile, a_worker_writes_without_a_group,
          without_a_checkpoint_there_is_no_value_and_no_error,
+         a_home_that_cannot_be_read_is_an_error_on_all_members,
          values_of_single_members_need_a_group_of_the_same_size, members_that_differ_write_nothing,
          a_call_that_is_refused_on_one_member_fails_on_all, a_full_disk_leaves_the_older_checkpoint,
          a_folder_that_cannot_be_made_is_an_error_on_all_members);
