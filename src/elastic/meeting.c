@@ -18,8 +18,12 @@ static bool wants_to_leave(const gw_elastic *j) {
     return atomic_load(&j->leaves) || (j->restores_signal && term_has_arrived());
 }
 
+static bool asks_for_checkpoint(const gw_elastic *j) {
+    return atomic_load(&j->asks) || checkpoints_are_due_by_time(j);
+}
+
 bool meeting_is_wanted(const gw_elastic *j) {
-    return gw_group_pending(j->group) || wants_to_leave(j) || atomic_load(&j->asks);
+    return gw_group_pending(j->group) || wants_to_leave(j) || asks_for_checkpoint(j);
 }
 
 static uint64_t own_flags(const gw_elastic *j, bool leaves, bool asks) {
@@ -51,7 +55,8 @@ static bool reform(gw_scope *root, gw_elastic *j) {
     return elastic_close_part(root, t, &j->is_lost);
 }
 
-// The others do not wait for it when they re-form the group.
+// The others do not wait for it when they re-form the group. Its part of a checkpoint is written before it leaves the
+// job.
 static void leave(gw_elastic *j) {
     gw_group *g = j->group;
     j->group = NULL;
@@ -59,24 +64,31 @@ static void leave(gw_elastic *j) {
     j->reason = GW_LEAVING;
 }
 
-// What the members have agreed on, while all are present: a checkpoint, and whether they re-form the group.
+// All leave, none joins: what they have is in a checkpoint. False: a member was lost meanwhile, and the others meet
+// again.
+static bool save_before_all_leave(gw_scope *root, gw_elastic *j) {
+    return checkpoints_write(root, j) && !j->is_lost;
+}
+
+// What the members have agreed on, while all are present: whether they re-form the group, else a checkpoint. False with
+// |root| failed.
 static bool act(gw_scope *root, gw_elastic *j, uint64_t flags, bool leaves, bool asks,
                 bool *out_reforms) {
     bool is_pending = !(flags & NONE_PENDING), some_leave = !(flags & NONE_LEAVES);
-    bool each_leaves = flags & EACH_LEAVES;
     *out_reforms = is_pending || some_leave;
     // Joining members first: if all others leave, they have the state.
     bool leaves_now = some_leave && !is_pending;
-    bool saves = !(flags & NONE_ASKS) || (each_leaves && leaves_now);
-    if (saves && gw_group_rank(j->group) == 0 && !elastic_save_now(root, j)) return false;
-    if (asks) atomic_store(&j->asks, false);
+    if (leaves_now && (flags & EACH_LEAVES) && !save_before_all_leave(root, j)) return gw_ok(root);
     if (leaves_now && leaves) leave(j);
+    if (*out_reforms) return true;
+    j->saves = !(flags & NONE_ASKS);
+    if (asks) atomic_store(&j->asks, false);
     return true;
 }
 
 bool meeting_hold(gw_scope *root, gw_elastic *j) {
     for (bool reforms = true; reforms && j->reason == GW_RUNNING;) {
-        bool leaves = wants_to_leave(j), asks = atomic_load(&j->asks), was_lost = false;
+        bool leaves = wants_to_leave(j), asks = asks_for_checkpoint(j), was_lost = false;
         gw_scope *t = gw_scope_open(root);
         gw_agreement all = gw_group_agree(t, j->group, own_flags(j, leaves, asks));
         if (!elastic_close_part(root, t, &was_lost)) return false;

@@ -1,10 +1,11 @@
 // Elastic training under a launcher. Started with `gradwire run -n N --max-restarts M elastic_trains STEPS MIN [EVENT...]`:
 // learns for STEPS steps with at least MIN members. An EVENT is RANK:PLACE:STEP: the first attempt of that rank kills itself
 // there ("open", "begin", "pass", "step", "end", "close"), raises SIGTERM ("term"), leaves ("leave"), asks for a checkpoint
-// ("ask"), or fails ("fail"). "random:K:SEED": the first K attempts of each rank but the last end by a timer, after some ms of
+// ("ask"), waits until one is whole ("whole"), or fails ("fail"). "random:K:SEED": the first K attempts of each rank but the last end by a timer, after some ms of
 // computing that follow from SEED. All members have the weights of one process that learns alone.
 #include <gradwire.h>
 #include <math.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,6 +99,14 @@ static void compare_with_one(gw_scope *root, gw_module *model, int64_t steps) {
     gw_scope_close_up(s);
 }
 
+static void await_checkpoint(gw_scope *root) {
+    for (bool is_whole = false; !is_whole && gw_ok(root); sched_yield()) {
+        gw_scope *s = gw_scope_open(root);
+        is_whole = gw_checkpoint_restore(s, getenv("GW_CHECKPOINT_DIR"), NULL) != NULL;
+        gw_scope_close_up(s);
+    }
+}
+
 static void ask(gw_elastic *job, int64_t step) {
     if (is_now("term", step)) raise(SIGTERM);
     if (is_now("leave", step)) gw_elastic_leave(job);
@@ -108,6 +117,7 @@ static void take_step(gw_scope *s, gw_elastic *job, gw_module *model, gw_optimiz
     int64_t step = gw_elastic_step(job);
     die_here("begin", step);
     ask(job, step);
+    if (is_now("whole", step)) await_checkpoint(s);
     if (is_now("fail", step)) gw_fail(s, GW_INVALID, "there is no batch %lld", (long long)step);
     gw_share part = gw_elastic_share(job, BATCH);
     gw_tensor *loss = gw_mul(s, loss_of(s, model, step, part.first, part.count), part.weight);
