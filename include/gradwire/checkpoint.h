@@ -19,11 +19,11 @@
 //
 // A group of workers writes a checkpoint together, while training continues:
 //
-//     gw_future *saved = gw_checkpoint_begin(root, "checkpoints", group, all, .step = step, .keep = 3);
-//     ...                                                      // steps, which change none of the values in the files
-//     const char *folder = gw_string_of(root, gw_wait(root, saved));         // "checkpoints/step-400"
-//
-//     gw_map *all = gw_checkpoint_restore(root, "checkpoints", group);       // of the newest checkpoint, or NULL
+//     gw_group *g = gw_group_world(root);
+//     gw_map *all = gw_map_open(root);                                       // as above; steps do not change the files
+//     gw_future *saved = gw_checkpoint_begin(root, "saved", g, all, .step = step, .keep = 3);
+//     const char *folder = gw_string_of(root, gw_wait(root, saved));         // "saved/step-400"
+//     gw_map *newest = gw_checkpoint_restore(root, "saved", g);              // or NULL
 //
 // Such a checkpoint is a folder with a file for each member and index.json, in the sharded form of Hugging Face. It is
 // whole from the moment in which index.json gets its name. Each member writes an equal share of the bytes. Any number
