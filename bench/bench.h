@@ -37,7 +37,7 @@ int bench_print_plans(char **names, int count);
 // Each file's cases end with a nameless one.
 extern const bench_case floor_cases[], op_cases[], rpc_cases[], bulk_cases[], start_cases[],
     dist_cases[], rl_cases[], tls_cases[], refusal_cases[], collective_cases[], ddp_cases[],
-    ddp_rpc_cases[], zero_cases[], loss_cases[];
+    ddp_rpc_cases[], zero_cases[], loss_cases[], checkpoint_cases[];
 extern const bench_case link_cases[];  // between hosts: bench/links runs them
 void ddp_overlap_compute(gw_scope *root, samples *out),
     ddp_overlap_exchange(gw_scope *root, samples *out),

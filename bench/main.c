@@ -17,10 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
-static const bench_case *const all_cases[] = {
-    floor_cases, op_cases,         start_cases, rpc_cases,     bulk_cases, dist_cases,    rl_cases,
-    tls_cases,   collective_cases, ddp_cases,   ddp_rpc_cases, zero_cases, refusal_cases, loss_cases
-};
+static const bench_case *const all_cases[] = { floor_cases,   op_cases,      start_cases,
+                                               rpc_cases,     bulk_cases,    dist_cases,
+                                               rl_cases,      tls_cases,     collective_cases,
+                                               ddp_cases,     ddp_rpc_cases, zero_cases,
+                                               refusal_cases, loss_cases,    checkpoint_cases };
 
 typedef struct job_counts {
     uint64_t messages;

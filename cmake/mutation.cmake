@@ -3,7 +3,7 @@
 # room the linker uses the one that it finds first.
 file(GLOB mutation_sources CONFIGURE_DEPENDS src/wire/*.c src/net/shm/*.c src/net/tls/*.c src/net/handshake.c src/net/connection.c src/session/*.c src/store/*.c
     src/membership/*.c src/agent/*.c src/agent/*/*.c src/future/*.c src/lend/*.c src/call/*.c src/collective/*.c src/collective/*/*.c src/reference/*.c
-    src/distributed/*/*.c src/parallel/*.c src/parallel/*/*.c src/runtime/*.c src/tensor/arena.c src/tensor/pool.c)
+    src/distributed/*/*.c src/checkpoint/*.c src/parallel/*.c src/parallel/*/*.c src/runtime/*.c src/tensor/arena.c src/tensor/pool.c)
 list(FILTER mutation_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
 list(APPEND mutation_sources src/base/mutation.c src/base/failpoint.c)
 
@@ -18,6 +18,9 @@ gradwire_program(gradwire-kill-worker gradwire-kill-worker tests/programs/kill_w
     $<TARGET_OBJECTS:gradwire-mutation-objects>)
 # A case of tests/cases that can have the bugs of LEND-16.
 gradwire_program(gradwire-two-threads-worker gradwire-two-threads-worker tests/cases/all_reduce_two_threads.c
+    $<TARGET_OBJECTS:gradwire-mutation-objects>)
+# A worker that writes a checkpoint, for tests to kill it there.
+gradwire_program(gradwire-checkpoint-worker gradwire-checkpoint-worker tests/programs/checkpoint_worker.c
     $<TARGET_OBJECTS:gradwire-mutation-objects>)
 # A worker without work, started in large numbers.
 gradwire_program(gradwire-scale-worker gradwire-scale-worker tests/programs/scale_worker.c)
@@ -34,5 +37,5 @@ target_link_libraries(gradwire-mutations PRIVATE gradwire-testing)
 target_compile_definitions(gradwire-mutations PRIVATE GW_MUTATIONS
     GW_SOURCE_DIR="${PROJECT_SOURCE_DIR}" GW_BUILD_DIR="${PROJECT_BINARY_DIR}")
 
-add_dependencies(gradwire-tests gradwire-mutations gradwire-kill-worker gradwire-two-threads-worker
+add_dependencies(gradwire-tests gradwire-mutations gradwire-kill-worker gradwire-checkpoint-worker gradwire-two-threads-worker
     gradwire-scale-worker gradwire-mpi-worker)

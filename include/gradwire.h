@@ -39,7 +39,6 @@
 #include <gradwire/autograd.h>
 #include <gradwire/data.h>
 #include <gradwire/nn.h>
-#include <gradwire/checkpoint.h>
 #include <gradwire/optim.h>
 #include <gradwire/amp.h>
 #include <gradwire/function.h>
@@ -55,6 +54,7 @@
 #include <gradwire/comm_hook.h>
 #include <gradwire/join.h>
 #include <gradwire/parallel.h>
+#include <gradwire/checkpoint.h>
 #include <gradwire/elastic.h>
 
 #endif

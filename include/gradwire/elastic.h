@@ -48,6 +48,8 @@
 // MISMATCH and TIMEOUT of a pass are errors of all members.
 // Blocking: gw_elastic_open, gw_elastic_begin and gw_elastic_close block; in a job under way, for at most .timeout_ms
 // when members are missing.
+// Before the next checkpoint begins, and when all steps are made, gw_elastic_begin also blocks until the last checkpoint is
+// on the disk.
 // Ownership: a job belongs to the scope that it was opened in, which is the scope of the agent; it holds counts on model
 // and optimizer. Closing that scope without gw_elastic_close counts as the loss of this member.
 // Threads: as the model, except where a function states another rule.
@@ -96,11 +98,13 @@ typedef struct GW_BY_NAME gw_elastic_options {
     int min GW_DEFAULT(0);
     /// How many members begin. 0: all workers of the launcher, or of a job of fixed world size; else .min.
     int size GW_DEFAULT(0);
-    /// The folder of checkpoints. NULL: GW_CHECKPOINT_DIR (`gradwire run --checkpoint-dir`), or no checkpoints.
+    /// The folder of checkpoints (gw_checkpoint_begin), on a file system that all members share, or of rank 0's host: then
+    /// the members of other hosts write nothing. NULL: GW_CHECKPOINT_DIR (`gradwire run --checkpoint-dir`), or no
+    /// checkpoints.
     const char *checkpoint GW_DEFAULT(NULL);
     int64_t every_ms GW_DEFAULT(600000);  ///< milliseconds between checkpoints; 0: not by time
     int64_t every_steps GW_DEFAULT(0);    ///< steps between checkpoints; 0: not by steps
-    int keep GW_DEFAULT(3);               ///< older checkpoints than so many are deleted
+    int keep GW_DEFAULT(3);               ///< older checkpoints than the newest so many are deleted
     gw_on_term on_term GW_DEFAULT(GW_LEAVE);
     /// A hook of the replicas (gradwire/comm_hook.h), and its argument, which lives as long as the job; NULL: the mean.
     gw_comm_hook *hook GW_DEFAULT(NULL);
@@ -108,8 +112,8 @@ typedef struct GW_BY_NAME gw_elastic_options {
     /// Members meet after so many steps if their passes cannot carry what one of them wants: with a hook, or if all
     /// gradients are sparse by rows.
     int64_t meet_every GW_DEFAULT(100);
-    /// Functions for state of the program; both or none. |save| is called on the member that gives its state, and when a
-    /// checkpoint is written, |load| on members that get a state. If one fails, its member fails with that error.
+    /// Functions for state of the program; both or none. |save| is called on the member that gives its state, and on rank 0
+    /// when a checkpoint begins, |load| on members that get a state. If one fails, its member fails with that error.
     gw_elastic_save *save GW_DEFAULT(NULL);
     gw_elastic_load *load GW_DEFAULT(NULL);
     void *context GW_DEFAULT(NULL);  ///< their argument; lives as long as the job
@@ -120,7 +124,7 @@ typedef struct GW_BY_NAME gw_elastic_options {
 /// Joins the job by gw_rpc_init, if |root| has no agent yet; founds the group of the members or joins it, and
 /// replicates |model|. The member that has made most steps of the
 /// job gives its parameters, buffers, state of |opt| and state of the program to the others. If all members are new, they
-/// begin with the newest checkpoint in .checkpoint that can be read; others are named in the log. Without one, the member
+/// begin with the newest whole checkpoint in .checkpoint; damaged ones are named in the log. Without one, the member
 /// with most steps of |opt|, or rank 0, gives the values that its program has made.
 ///
 /// model: without parameters of other workers, and not in another gw_ddp.
@@ -143,7 +147,7 @@ GW_API GW_TYPE_OF(gw_elastic_open) gw_elastic_open_with;
 /// Blocks: while the members meet; with fewer than .min members, until others join, if steps are left.
 /// Returns: a scope inside |root| for the step, which only gw_elastic_end closes; NULL at the end of the loop.
 /// Errors: WRONG_STATE if the last step has not ended; TIMEOUT, naming the members that did not arrive; TIMEOUT on all
-/// members if there were fewer than .min for .timeout_ms, after rank 0 has written a checkpoint; FENCED if the others
+/// members if there were fewer than .min for .timeout_ms, after they have written a checkpoint; FENCED if the others
 /// continue without this one.
 GW_API gw_scope *gw_elastic_begin(gw_scope *root, gw_elastic *job);
 
@@ -197,7 +201,7 @@ GW_API gw_share gw_elastic_share(const gw_elastic *job, int64_t count);
 // ---- Wishes -------------------------------------------------------------------------------------
 
 /// Leaves between two steps: in the next gw_elastic_begin, or the one after it. The others continue, and none of their
-/// steps fails. If all members leave at once, rank 0 writes a checkpoint first.
+/// steps fails. If all members leave at once, they write a checkpoint first.
 ///
 /// Threads: any.
 GW_API void gw_elastic_leave(gw_elastic *job);
@@ -213,7 +217,8 @@ GW_API bool gw_elastic_leaving(const gw_elastic *job);
 /// Errors, of the future: CANCELLED when the job has closed.
 GW_API gw_future *gw_elastic_asked(gw_scope *s, gw_elastic *job);
 
-/// Asks for a checkpoint, which rank 0 writes between two steps. Does nothing without .checkpoint.
+/// Asks for a checkpoint, which all members begin between two steps, and write while they continue. Does nothing without
+/// .checkpoint.
 ///
 /// Threads: any.
 GW_API void gw_elastic_ask_checkpoint(gw_elastic *job);

@@ -22,6 +22,10 @@ MUTATION(REPLY_NOT_DEDUPLICATED)  // a second reply completes a call again
 MUTATION(CANCEL_IGNORED)          // calls made by a cancelled call continue
 MUTATION(LOST_WAKE_UP)            // a thread that begins to wait misses a message
 
+// checkpoints
+MUTATION(SNAPSHOT_NOT_PINNED)    // a step that follows writes to the blocks of a checkpoint
+MUTATION(CHECKSUM_NOT_COMPARED)  // numbers of another checksum are accepted
+
 // references
 MUTATION(NO_TOMBSTONE)          // a deleted value leaves no tombstone
 MUTATION(INSERT_IF_ABSENT)      // a late fork request adds a holder that has released

@@ -1,16 +1,12 @@
-// The files of checkpoints: step-N.safetensors in one folder. The newest is that with the largest N.
+// Checkpoints of the members: when, and of what. ELAS-15 and ELAS-16 of docs/protocol/elastic.md.
 #include "elastic/elastic.h"
 
 #include "base/log.h"
 #include "base/system_error.h"
-
 #include <gradwire/checkpoint.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,63 +25,135 @@ bool checkpoints_check(gw_scope *s, const char *folder) {
                       folder, system_error_text(errno).text);
 }
 
-// The step of the checkpoint |name|; -1: it is none.
-static int64_t step_of(const char *name) {
-    static const char before[] = "step-", after[] = ".safetensors";
-    if (strncmp(name, before, sizeof before - 1) != 0) return -1;
-    const char *number = name + sizeof before - 1;
-    char *end;
-    errno = 0;
-    int64_t step = strtoll(number, &end, 10);
-    bool is_plain = *number >= '0' && *number <= '9' && end - number <= 18;
-    return is_plain && !errno && !strcmp(end, after) ? step : -1;
-}
-
-// The newest checkpoint before |before|, of which *|out_count| are there; -1: there is none. Temporary files have other
-// names.
-static int64_t find_before(const char *folder, int64_t before) {
-    DIR *d = opendir(folder);
-    int64_t newest = -1;
-    for (const struct dirent *e; d && (e = readdir(d));) {
-        int64_t step = step_of(e->d_name);
-        if (step > newest && step < before) newest = step;
-    }
-    if (d) closedir(d);
-    return newest;
-}
-
-static const char *path_of(gw_scope *s, const char *folder, int64_t step) {
-    return gw_format(s, "%s/step-%" PRId64 ".safetensors", folder, step);
-}
-
 gw_map *checkpoints_find(gw_scope *s, const char *folder) {
-    int64_t step = INT64_MAX;
-    while (gw_ok(s) && (step = find_before(folder, step)) >= 0) {
-        gw_scope *t = gw_scope_open(s);
-        gw_map *values = gw_keep(s, gw_checkpoint_load(t, path_of(t, folder, step)));
-        gw_error why = gw_scope_close(t);
-        if (!why.status) return values;
-        log_line("the checkpoint of step %" PRId64 " in %.300s is skipped: %s", step, folder,
-                 why.text);
+    return gw_checkpoint_restore(s, folder, NULL);
+}
+
+// ---- What a checkpoint has ------------------------------------------------------------------------
+
+static bool is_parameter(gw_scope *s, const gw_module *model, const char *name) {
+    for (int i = 0; gw_ok(s) && i < gw_module_parameter_count(model); i++)
+        if (!strcmp(gw_module_parameter_name(s, model, i), name)) return true;
+    return false;
+}
+
+// What may differ between members: buffers, and the state of the program.
+static gw_map *own_parts(gw_scope *s, const gw_elastic *j, gw_map *model) {
+    const gw_elastic_options *o = &j->options;
+    gw_map *parts = gw_map_open(s), *buffers = gw_map_open(s);
+    for (int i = 0; gw_ok(s) && i < gw_map_count(model); i++) {
+        const char *name = gw_map_key(s, model, i);
+        if (!is_parameter(s, j->model, name))
+            gw_map_put(s, buffers, name, gw_map_find(model, name));
     }
-    return NULL;
+    gw_map_put(s, parts, "buffers", buffers);
+    if (o->save && gw_group_rank(j->group) == 0)
+        gw_map_put(s, parts, "program", o->save(s, o->context));
+    return parts;
 }
 
-// Files of later steps are not those of this training: they count for nothing.
-static void delete_older(gw_scope *s, const char *folder, int64_t newest, int keep) {
-    int64_t step = newest + 1;
-    for (int count = 0; (step = find_before(folder, step)) >= 0; count++)
-        if (count >= keep && unlink(path_of(s, folder, step)))
-            log_line("the old checkpoint of step %" PRId64 " in %.300s cannot be deleted: %s", step,
-                     folder, system_error_text(errno).text);
+// Those of rank 0, on all members.
+static gw_map *parts_of_rank_0(gw_scope *s, const gw_elastic *j, gw_map *own) {
+    int buffers = gw_map_count(gw_map_of(s, gw_map_get(s, own, "buffers")));
+    if (!buffers && !j->options.save) return own;
+    return gw_map_of(s, gw_broadcast_value(s, j->group, gw_value_of(own), 0));
 }
 
-void checkpoints_write(gw_scope *s, const char *folder, int64_t step, int keep, gw_map *values) {
-    gw_scope *t = gw_scope_open(s);
-    gw_checkpoint_save(t, path_of(t, folder, step), values);
-    if (gw_ok(t)) delete_older(t, folder, step, keep);
-    gw_error why = gw_scope_close(t);
-    if (why.status)
-        log_line("the checkpoint of step %" PRId64 " in %.300s was not written: %s", step, folder,
-                 why.text);
+static gw_map *collect(gw_scope *s, const gw_elastic *j, int64_t step, bool *out_failed) {
+    gw_map *all = gw_map_open(s), *model = gw_module_state_dict(s, j->model);
+    gw_map *own = own_parts(s, j, model);
+    *out_failed = !gw_ok(s);
+    gw_map *given = parts_of_rank_0(s, j, own);
+    gw_map *buffers = gw_map_of(s, gw_map_get(s, given, "buffers"));
+    for (int i = 0; gw_ok(s) && i < gw_map_count(buffers); i++) {
+        const char *name = gw_map_key(s, buffers, i);
+        gw_map_put(s, model, name, gw_map_find(buffers, name));
+    }
+    gw_map_put(s, all, "step", step);
+    gw_map_put(s, all, "generation", gw_group_generation(j->group));
+    gw_map_put(s, all, "size", gw_group_size(j->group));
+    gw_map_put(s, all, "model", model);
+    gw_map_put(s, all, "optimizer", gw_optimizer_state_dict(s, j->opt));
+    if (j->options.save) gw_map_put(s, all, "program", gw_map_get(s, given, "program"));
+    return all;
+}
+
+// ---- Writing --------------------------------------------------------------------------------------
+
+// The next meeting handles it, as if it had ended a step.
+static void note_loss(gw_elastic *j, const gw_error *why) {
+    if (why->status != GW_DISCONNECTED) return;
+    j->is_lost = true;
+    j->loss = *why;
+}
+
+static void note_failure(const gw_elastic *j, int64_t step, const gw_error *why) {
+    if (j->group && gw_group_rank(j->group) == 0)
+        log_line("the checkpoint of step %" PRId64 " in %.300s was not written: %s", step,
+                 j->options.checkpoint, why->text);
+}
+
+static gw_error await(gw_scope *root, gw_elastic *j) {
+    gw_scope *t = scope_open_regardless(root);
+    if (j->saving) gw_wait(t, j->saving);
+    gw_error e = gw_scope_close(t);
+    if (e.status) note_failure(j, j->saving_step, &e);
+    if (j->saving) gw_set(j->own, &j->saving, NULL);
+    return e;
+}
+
+// A loss that ends a checkpoint begun earlier was handled by a meeting, or is noticed by the next collective.
+void checkpoints_await(gw_scope *root, gw_elastic *j) {
+    gw_error e = await(root, j);
+    (void)e;
+}
+
+// An error of the program's function is one of the root, on its member; the others get it as one of the checkpoint.
+static bool begin(gw_scope *root, gw_elastic *j, int64_t step) {
+    const gw_elastic_options *o = &j->options;
+    gw_scope *t = gw_scope_open(root);
+    bool has_failed;
+    gw_map *all = collect(t, j, step, &has_failed);
+    gw_future *f =
+        gw_checkpoint_begin(t, o->checkpoint, j->group, all, .step = step, .keep = o->keep);
+    if (gw_ok(t)) gw_set(j->own, &j->saving, f);
+    gw_error e = gw_scope_close(t);
+    if (has_failed) return scope_fail_with(root, &e);
+    note_loss(j, &e);
+    if (e.status) note_failure(j, step, &e);
+    j->saving_step = j->saved_step = step;
+    j->saved_ns = env_now_ns(j->agent->env);
+    return gw_ok(root);
+}
+
+static bool begin_unless_done(gw_scope *root, gw_elastic *j) {
+    int64_t step = gw_optimizer_steps(j->opt);
+    j->saves = false;
+    if (!j->options.checkpoint || step == j->saved_step) return true;
+    checkpoints_await(root, j);  // one at a time: each may take as much memory as the state
+    return begin(root, j, step);
+}
+
+bool checkpoints_are_due_by_time(const gw_elastic *j) {
+    const gw_elastic_options *o = &j->options;
+    int64_t age_ns = env_now_ns(j->agent->env) - j->saved_ns;
+    return o->checkpoint && o->every_ms && age_ns / 1000000 >= o->every_ms &&
+           gw_group_rank(j->group) == 0;
+}
+
+bool checkpoints_begin_if_due(gw_scope *root, gw_elastic *j) {
+    const gw_elastic_options *o = &j->options;
+    int64_t step = gw_optimizer_steps(j->opt);
+    if (j->saving && gw_future_done(j->saving)) checkpoints_await(root, j);
+    if (step >= o->steps) return checkpoints_write(root, j);
+    bool is_due = j->saves || (o->every_steps && step && step % o->every_steps == 0);
+    return !is_due || begin_unless_done(root, j);
+}
+
+bool checkpoints_write(gw_scope *root, gw_elastic *j) {
+    if (!begin_unless_done(root, j)) return false;
+    gw_error e = await(root, j);
+    // Begun since the list of members has changed, so that it is one of them who was lost.
+    note_loss(j, &e);
+    return gw_ok(root);
 }

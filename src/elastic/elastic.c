@@ -235,12 +235,13 @@ static bool meet(gw_scope *root, gw_elastic *j) {
     return meeting_hold(root, j);
 }
 
+// A loss while a checkpoint begins, or while the members wait for the last one, is handled at once.
 static bool prepare(gw_scope *root, gw_elastic *j) {
-    int64_t step = gw_optimizer_steps(j->opt);
-    if (must_meet(j, step) && !meet(root, j)) return false;
-    step = gw_optimizer_steps(j->opt);
-    if (j->reason == GW_RUNNING && !elastic_save_if_due(root, j)) return false;
-    if (j->reason == GW_RUNNING && step >= j->options.steps) finish(root, j);
+    do {
+        if (must_meet(j, gw_optimizer_steps(j->opt)) && !meet(root, j)) return false;
+        if (j->reason == GW_RUNNING && !checkpoints_begin_if_due(root, j)) return false;
+    } while (j->reason == GW_RUNNING && j->is_lost);
+    if (j->reason == GW_RUNNING && gw_optimizer_steps(j->opt) >= j->options.steps) finish(root, j);
     return j->reason == GW_RUNNING;
 }
 
@@ -360,6 +361,7 @@ void gw_elastic_close(gw_scope *root, gw_elastic *j) {
     }
     if (!gw_ok(root) && j->reason == GW_RUNNING) fail(root, j);
     j->step_number = gw_optimizer_steps(j->opt);
+    if (gw_ok(root)) checkpoints_await(root, j);
     bool is_alone = j->reason == GW_LEAVING || !gw_ok(root);
     if (j->has_joined && j->agent && is_alone) gw_rpc_leave(root);
     if (j->has_joined && j->agent && !is_alone) gw_rpc_shutdown(root);
@@ -369,36 +371,6 @@ void gw_elastic_close(gw_scope *root, gw_elastic *j) {
     jobs_remove(j);
     if (atomic_exchange(&j->takes_term, false)) term_give_back();
     if (j->asked) end_requests(j);
-}
-
-// ---- Checkpoints ----------------------------------------------------------------------------------
-
-bool elastic_save_now(gw_scope *root, gw_elastic *j) {
-    const gw_elastic_options *o = &j->options;
-    int64_t step = gw_optimizer_steps(j->opt);
-    if (!o->checkpoint || step == j->saved_step) return true;
-    gw_scope *t = gw_scope_open(root);
-    gw_map *all = gw_map_open(t);
-    gw_map_put(t, all, "step", step);
-    gw_map_put(t, all, "generation", gw_group_generation(j->group));
-    gw_map_put(t, all, "size", gw_group_size(j->group));
-    gw_map_put(t, all, "model", gw_module_state_dict(t, j->model));
-    gw_map_put(t, all, "optimizer", gw_optimizer_state_dict(t, j->opt));
-    if (o->save) gw_map_put(t, all, "program", o->save(t, o->context));
-    if (gw_ok(t)) checkpoints_write(t, o->checkpoint, step, o->keep, all);
-    gw_scope_close_up(t);
-    j->saved_step = step;
-    j->saved_ns = env_now_ns(j->agent->env);
-    return gw_ok(root);
-}
-
-// All members are at the same step with the same state, so rank 0 needs no other one for it.
-bool elastic_save_if_due(gw_scope *root, gw_elastic *j) {
-    const gw_elastic_options *o = &j->options;
-    int64_t step = gw_optimizer_steps(j->opt), age_ns = env_now_ns(j->agent->env) - j->saved_ns;
-    bool is_due = step >= o->steps || (o->every_steps && step && step % o->every_steps == 0) ||
-                  (o->every_ms && age_ns / 1000000 >= o->every_ms);
-    return !is_due || gw_group_rank(j->group) != 0 || elastic_save_now(root, j);
 }
 
 // ---- Reading --------------------------------------------------------------------------------------

@@ -54,7 +54,12 @@ struct gw_elastic {
     _Atomic bool takes_term;  // SIGTERM sets |leaves|
 
     // Checkpoints.
-    int64_t saved_step, saved_ns;  // the last one, or when the job was opened
+    int64_t
+        saved_step;  // for which one was begun last, on all members; -1: since the list of members has changed, none
+    int64_t saved_ns;   // when it was, or when the job was opened
+    bool saves;         // the members have agreed on one
+    gw_future *saving;  // of |own|: the one that is under way; NULL
+    int64_t saving_step;
 };
 
 // Whether |j| can be used: else |s| has failed.
@@ -100,18 +105,20 @@ bool state_load_newest(gw_scope *root, gw_elastic *j);
 bool state_exchange(gw_scope *root, gw_elastic *j);
 
 // ---- Checkpoints (checkpoints.c) ------------------------------------------------------------------
+// ELAS-15, ELAS-16. An error of a checkpoint is only logged: the older ones stay. If a member was lost, j->is_lost.
 
 // Whether |folder| can be written in: else |s| has failed.
 bool checkpoints_check(gw_scope *s, const char *folder);
-// The newest checkpoint in |folder| that can be read; NULL: there is none. Names the others in the log.
+// The newest checkpoint; NULL: there is none.
 gw_map *checkpoints_find(gw_scope *s, const char *folder);
-// Writes |values| as the checkpoint of |step|, and deletes those older than the last |keep|. An error is only logged: the
-// older ones stay.
-void checkpoints_write(gw_scope *s, const char *folder, int64_t step, int keep, gw_map *values);
-
-// Writes a checkpoint of this member's state; if it |is_due|, of rank 0 between two steps. False with |root| failed.
-bool elastic_save_now(gw_scope *root, gw_elastic *j);
-bool elastic_save_if_due(gw_scope *root, gw_elastic *j);
+// Whether rank 0 wants one, by its clock.
+bool checkpoints_are_due_by_time(const gw_elastic *j);
+// All members begin one, if the members have agreed on it or it is due by steps. False with |root| failed.
+bool checkpoints_begin_if_due(gw_scope *root, gw_elastic *j);
+// All members write one now.
+bool checkpoints_write(gw_scope *root, gw_elastic *j);
+// Waits for the one that is under way.
+void checkpoints_await(gw_scope *root, gw_elastic *j);
 
 // ---- SIGTERM (term.c) -----------------------------------------------------------------------------
 

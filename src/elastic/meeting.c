@@ -19,8 +19,12 @@ bool meeting_leaves(const gw_elastic *j) {
     return atomic_load(&j->leaves) || (atomic_load(&j->takes_term) && term_has_arrived());
 }
 
+static bool asks_for_checkpoint(const gw_elastic *j) {
+    return atomic_load(&j->asks) || checkpoints_are_due_by_time(j);
+}
+
 bool meeting_is_wanted(const gw_elastic *j) {
-    return gw_group_pending(j->group) || meeting_leaves(j) || atomic_load(&j->asks);
+    return gw_group_pending(j->group) || meeting_leaves(j) || asks_for_checkpoint(j);
 }
 
 // ---- Pauses ---------------------------------------------------------------------------------------
@@ -44,7 +48,7 @@ static bool pauses(gw_elastic *j) {
 
 // All members of the group give up at once; what they have learned is kept.
 static bool give_up(gw_scope *root, gw_elastic *j) {
-    if (gw_group_rank(j->group) == 0 && !elastic_save_now(root, j)) return false;
+    if (!checkpoints_write(root, j)) return false;
     return scope_fail(root, GW_TIMEOUT,
                       "gw_elastic_begin: %d members, fewer than .min = %d, for %lld s",
                       gw_group_size(j->group), j->options.min, (long long)paused_ms(j) / 1000);
@@ -90,7 +94,8 @@ static bool reform(gw_scope *root, gw_elastic *j) {
     return elastic_close_part(root, t, &j->is_lost);
 }
 
-// The others do not wait for it when they re-form the group.
+// The others do not wait for it when they re-form the group. Its part of a checkpoint is written before it leaves the
+// job.
 static void leave(gw_elastic *j) {
     gw_group *g = j->group;
     j->group = NULL;
@@ -98,24 +103,31 @@ static void leave(gw_elastic *j) {
     j->reason = GW_LEAVING;
 }
 
-// What the members have agreed on, while all are present: a checkpoint, and whether they re-form the group.
+// All leave, none joins: what they have is in a checkpoint. False: a member was lost meanwhile, and the others meet
+// again.
+static bool save_before_all_leave(gw_scope *root, gw_elastic *j) {
+    return checkpoints_write(root, j) && !j->is_lost;
+}
+
+// What the members have agreed on, while all are present: whether they re-form the group, else a checkpoint. False with
+// |root| failed.
 static bool act(gw_scope *root, gw_elastic *j, uint64_t flags, bool leaves, bool asks,
                 bool *out_reforms) {
     bool is_pending = !(flags & NONE_PENDING), some_leave = !(flags & NONE_LEAVES);
-    bool each_leaves = flags & EACH_LEAVES;
     *out_reforms = is_pending || some_leave;
     // Joining members first: if all others leave, they have the state.
     bool leaves_now = some_leave && !is_pending;
-    bool saves = !(flags & NONE_ASKS) || (each_leaves && leaves_now);
-    if (saves && gw_group_rank(j->group) == 0 && !elastic_save_now(root, j)) return false;
-    if (asks) atomic_store(&j->asks, false);
+    if (leaves_now && (flags & EACH_LEAVES) && !save_before_all_leave(root, j)) return gw_ok(root);
     if (leaves_now && leaves) leave(j);
+    if (*out_reforms) return true;
+    j->saves = !(flags & NONE_ASKS);
+    if (asks) atomic_store(&j->asks, false);
     return true;
 }
 
 bool meeting_hold(gw_scope *root, gw_elastic *j) {
     while (j->reason == GW_RUNNING) {
-        bool leaves = meeting_leaves(j), asks = atomic_load(&j->asks);
+        bool leaves = meeting_leaves(j), asks = asks_for_checkpoint(j);
         bool reforms = true, was_lost = false;
         gw_scope *t = gw_scope_open(root);
         gw_agreement all = gw_group_agree(t, j->group, own_flags(j, leaves, asks));

@@ -21,6 +21,7 @@ typedef struct exchange {
     account *members;  // by rank
     int count, giver;
     bool is_new;         // no member has the state of the job
+    bool is_restored;    // all begin with a checkpoint
     gw_map *checkpoint;  // of rank 0, which gives it; NULL
     gw_map *program;     // the giver's state of the program; NULL: there is none
 } exchange;
@@ -136,7 +137,8 @@ static void restore(gw_scope *s, gw_elastic *j, exchange *x) {
 static void restore_for_all(gw_scope *s, gw_elastic *j, exchange *x) {
     if (gw_group_rank(j->group) == 0) restore(s, j, x);
     gw_value restored = gw_ok(s) ? gw_value_of(x->checkpoint != NULL) : gw_none();
-    if (gw_bool_of(s, gw_broadcast_value(s, j->group, restored, 0))) x->giver = 0;
+    x->is_restored = gw_bool_of(s, gw_broadcast_value(s, j->group, restored, 0));
+    if (x->is_restored) x->giver = 0;
 }
 
 // ---- The exchange ---------------------------------------------------------------------------------
@@ -162,7 +164,10 @@ static void put(gw_scope *s, gw_elastic *j, const exchange *x) {
         own == x->giver ? x->checkpoint != NULL : !mine->has_state || mine->steps < given->steps;
     reform_replicas(s, j->ddp, j->opt, j->group, !x->is_new && !mine->has_state);
     if (gw_ok(s) && x->program && is_behind) j->options.load(s, j->options.context, x->program);
-    if (gw_ok(s)) j->has_state = true;
+    if (!gw_ok(s)) return;
+    j->has_state = true;
+    // The same on all members, so that all begin the next checkpoint.
+    j->saved_step = x->is_restored ? gw_optimizer_steps(j->opt) : -1;
 }
 
 bool state_exchange(gw_scope *root, gw_elastic *j) {

@@ -3,6 +3,7 @@
 #include "agent/open.h"
 #include "base/log.h"
 #include "call/calls.h"
+#include "checkpoint/writing.h"
 #include "collective/group/groups_state.h"
 #include "collective/p2p/transfers.h"
 #include "collective/rpc/collective.h"
@@ -27,6 +28,7 @@ const service *const runtime_services[] = {
     &pass_service,
     &optimizer_service,
     &module_service,
+    &checkpoint_service,
     &lend_service,  // after all that drop lent memory
     NULL,
 };

@@ -1,11 +1,12 @@
 // Elastic training under a launcher. Started with `gradwire run -n N --max-restarts M elastic_trains STEPS MIN [EVENT...]`:
 // learns for STEPS steps with at least MIN members. An EVENT is RANK:PLACE:STEP: the first attempt of that rank kills itself
 // there ("open", "begin", "pass", "step", "end", "close"), raises SIGTERM ("term"), leaves ("leave"), asks for a checkpoint
-// ("ask"), makes a second backward pass ("twice"), or fails ("fail"). "random:K:SEED": the first K attempts of each rank but the
+// ("ask"), waits until one is whole ("whole"), makes a second backward pass ("twice"), or fails ("fail"). "random:K:SEED": the first K attempts of each rank but the
 // last end by a timer, after some ms of computing that follow from SEED. "until:G:N": all leave when the members have been N for
 // some steps, in generation G or later. All members have the weights of one process that learns alone.
 #include <gradwire.h>
 #include <math.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,16 +60,15 @@ static gw_tensor *loss_of(gw_scope *s, gw_module *model, int64_t step, int64_t f
     return gw_div(s, gw_sum(s, gw_mul(s, out, out)), (double)count);
 }
 
-enum { STEPS_TOGETHER = 5, PAUSE_US = 1000 };
+enum { STEPS_TOGETHER = 5 };
 
 static int together;
 
-// Whether all members leave now: each counts from the step with which the last one has joined. The pause leaves others time to join.
+// Whether all members leave now: each counts from the step with which the last one has joined.
 static bool has_enough(const gw_elastic *job) {
     int generation, size;
     for (int i = 0; i < event_count; i++) {
         if (sscanf(events[i], "until:%d:%d", &generation, &size) != 2) continue;
-        usleep(PAUSE_US);
         bool is_so = gw_elastic_size(job) >= size && gw_elastic_generation(job) >= generation;
         together = is_so ? together + 1 : 0;
         return together >= STEPS_TOGETHER;
@@ -116,6 +116,14 @@ static void compare_with_one(gw_scope *root, gw_module *model, int64_t steps) {
     gw_scope_close_up(s);
 }
 
+static void await_checkpoint(gw_scope *root) {
+    for (bool is_whole = false; !is_whole && gw_ok(root); sched_yield()) {
+        gw_scope *s = gw_scope_open(root);
+        is_whole = gw_checkpoint_restore(s, getenv("GW_CHECKPOINT_DIR"), NULL) != NULL;
+        gw_scope_close_up(s);
+    }
+}
+
 static void ask(gw_elastic *job, int64_t step) {
     if (is_now("term", step)) raise(SIGTERM);
     if (is_now("leave", step) || has_enough(job)) gw_elastic_leave(job);
@@ -126,6 +134,7 @@ static void take_step(gw_scope *s, gw_elastic *job, gw_module *model, gw_optimiz
     int64_t step = gw_elastic_step(job);
     die_here("begin", step);
     ask(job, step);
+    if (is_now("whole", step)) await_checkpoint(s);
     if (is_now("fail", step)) gw_fail(s, GW_INVALID, "there is no batch %lld", (long long)step);
     gw_share part = gw_elastic_share(job, BATCH);
     gw_tensor *loss = gw_mul(s, loss_of(s, model, step, part.first, part.count), part.weight);

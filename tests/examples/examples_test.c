@@ -2,6 +2,7 @@
 #include "example_run.h"
 #include "testing/testing.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,6 +34,24 @@ static void a_model_learns_from_data_of_another_worker(void **state) {
     assert_prints(r, 0, "as expected, invalid: worker1: dataset.batch: batch 1000 of 16");
     assert_prints(run("./gradwire run -n 1 --no-prefix -- ./remote_dataset"), 1,
                   "this program is for two workers");
+}
+
+static void another_number_of_workers_continues_from_a_checkpoint(void **state) {
+    (void)state;
+    char folder[] = "/tmp/checkpoints-test-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    static const int workers[] = { 3, 2, 1 };
+    for (int i = 0; i < 3; i++) {
+        result *r = run("./gradwire run -n %d --no-prefix -- ./checkpoints %s %d", workers[i],
+                        folder, 40 * (i + 1));
+        char line[64];
+        snprintf(line, sizeof line, "begins at step %d\n", 40 * i);
+        if (!strstr(r->output, line)) fail_msg("%s\n%s", r->output, r->log);
+        snprintf(line, sizeof line, "ends at step %d with loss ", 40 * (i + 1));
+        assert_prints(r, 0, line);
+    }
+    assert_prints(run("ls %s", folder), 0, "step-110\nstep-120\n");
+    assert_prints(run("rm -r %s", folder), 0, "");
 }
 
 static void a_supervisor_replaces_a_worker_that_died(void **state) {
@@ -112,6 +131,7 @@ static void cartpole_refuses_wrong_options(void **state) {
 
 GW_TESTS_WITH_LIMIT(examples, 120, hello_calls_in_three_ways, a_cpp_program_calls_and_keeps_objects,
                     a_program_calls_a_different_program, a_model_learns_from_data_of_another_worker,
+                    another_number_of_workers_continues_from_a_checkpoint,
                     a_supervisor_replaces_a_worker_that_died,
                     cartpole_prints_the_lines_of_the_tutorial,
                     cartpole_plays_the_same_episodes_for_the_same_seed,

@@ -109,7 +109,7 @@ static void a_job_whose_members_are_all_lost_starts_again_from_its_checkpoint(vo
     (void)state;
     path folder = make_folder();
     result r = RUN("run", "-n", "2", "--max-restarts=2", "--checkpoint-dir", folder.text, TRAINS,
-                   "8", "2", "0:ask:2", "0:pass:5", "1:pass:5");
+                   "8", "2", "0:ask:2", "0:whole:5", "1:whole:5", "0:pass:5", "1:pass:5");
     expect_success(&r, 2);
     assert_non_null(strstr(r.err, "; all ranks start again, attempt "));
     assert_int_equal(count_of(r.out, "] opened at step 4 "), 2);
@@ -179,7 +179,7 @@ static void a_job_of_one_rank_starts_again(void **state) {
     (void)state;
     path folder = make_folder();
     result r = RUN("run", "-n", "1", "--max-restarts=1", "--checkpoint-dir", folder.text, TRAINS,
-                   "8", "1", "0:ask:2", "0:pass:5");
+                   "8", "1", "0:ask:2", "0:whole:5", "0:pass:5");
     expect_success(&r, 1);
     assert_int_equal(count_of(r.out, "] opened at step 3 "), 1);
     forget(r);
@@ -219,7 +219,7 @@ static void members_that_leave_together_write_a_checkpoint(void **state) {
     note(&r);
     assert_int_equal(r.code, 0);
     assert_int_equal(count_of(r.out, "] leaving at step 6\n"), 2);
-    path file = in_folder(folder, "step-6.safetensors");
+    path file = in_folder(folder, "step-6/index.json");
     assert_int_equal(access(file.text, R_OK), 0);
     forget(r);
     r = RUN("run", "-n", "3", "--max-restarts=1", "--checkpoint-dir", folder.text, TRAINS, "10",
@@ -245,7 +245,7 @@ static void a_job_that_is_asked_to_end_writes_a_checkpoint(void **state) {
     long long step =
         strtoll(strstr(r.out, "] leaving at step ") + strlen("] leaving at step "), NULL, 10);
     char name[64];
-    snprintf(name, sizeof name, "step-%lld.safetensors", step);
+    snprintf(name, sizeof name, "step-%lld/index.json", step);
     path file = in_folder(folder, name);
     assert_int_equal(access(file.text, R_OK), 0);
     forget(r);

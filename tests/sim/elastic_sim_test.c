@@ -53,6 +53,7 @@ struct scene {
     int differs;     // the node that has another option, or model; 0: none
     bool has_model;  // the latter
     int min;
+    const char *folder;  // of checkpoints, after each step; NULL: none
 };
 
 static bool is_dead(const worker *w) {
@@ -153,7 +154,8 @@ static void learn(gw_scope *root, worker *w) {
     gw_elastic *job = gw_elastic_open(
         root, model, opt, .steps = STEPS + (is_other && !c->has_model), .size = FOUNDERS,
         .min = c->min, .meet_every = c->meet_every, .save = keeps ? save : NULL,
-        .load = keeps ? load : NULL, .context = w, .hook = c->has_hook ? gw_hook_all_reduce : NULL);
+        .load = keeps ? load : NULL, .context = w, .hook = c->has_hook ? gw_hook_all_reduce : NULL,
+        .checkpoint = c->folder, .every_steps = c->folder ? 1 : 0);
     w->is_member = gw_elastic_group(job) != NULL;
     w->job = job;
     int64_t last = -1;
@@ -322,6 +324,59 @@ static void two_members_are_lost_at_once(void **state) {
     (void)state;
     int losses = 2;
     testing_for_seeds(100, lose_some, &losses);
+}
+
+// ---- Checkpoints ----------------------------------------------------------------------------------
+
+// The newest has the result, if a member has finished.
+static void expect_result(const char *folder) {
+    double alone[10];
+    int at = 0;
+    compute_alone(alone);
+    gw_scope *s = gw_scope_open(NULL);
+    gw_map *all = gw_checkpoint_restore(s, folder, NULL);
+    assert_non_null(all);
+    assert_int_equal(gw_int_of(s, gw_map_get(s, all, "step")), STEPS);
+    gw_map *model = gw_map_of(s, gw_map_get(s, all, "model"));
+    for (int i = 0; i < gw_map_count(model); i++) {
+        gw_tensor *x = gw_tensor_of(s, gw_map_get(s, model, gw_map_key(s, model, i)));
+        const float *numbers = gw_data(x);
+        for (int64_t k = 0; k < gw_numel(x); k++, at++)
+            if (fabs(numbers[k] - alone[at]) > 1e-5)
+                fail_msg("weight %d is %g, not %g", at, numbers[k], alone[at]);
+    }
+    assert_int_equal(at, 10);
+    assert_string_equal(gw_scope_close(s).text, "");
+}
+
+// A checkpoint begins after each step, so that losses, joins and leaves meet each place of one.
+static void lose_while_saving(uint64_t seed, void *context) {
+    (void)context;
+    char folder[] = "/tmp/gradwire-elastic-XXXXXX", command[64];
+    scene c = {
+        .keeps_program = seed % 2, .has_hook = seed % 5 == 0, .meet_every = 1, .folder = folder
+    };
+    assert_non_null(mkdtemp(folder));
+    for (int i = FOUNDERS; i < WORKERS_MAX; i++)
+        c.workers[i].joins_after_ms = 1 + (int64_t)(seed * 13 + (uint64_t)i * 7) % 40;
+    scene like = c;
+    int64_t took_ns = measure(seed, &like, WORKERS_MAX);
+    expect_result(folder);
+    snprintf(command, sizeof command, "rm -rf %s/*", folder);
+    assert_int_equal(system(command), 0);
+    open_scene(&c, seed, WORKERS_MAX);
+    c.victims[0] = 1 + (int)(seed % (FOUNDERS - 1));
+    int64_t at_ns = (int64_t)(seed * 2654435761U % (uint64_t)took_ns);
+    assert_true(sim_at(c.sim, at_ns, crash, &c.victims[0]));
+    assert_true(play(&c) >= 1);
+    expect_result(folder);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+static void checkpoints_are_whole_whichever_member_is_lost(void **state) {
+    (void)state;
+    testing_for_seeds(40, lose_while_saving, NULL);
 }
 
 // Those that have joined need neither the worker that has founded the group nor the coordinator of the job.
@@ -716,7 +771,8 @@ static void a_job_of_a_world_size_survives_losses(void **state) {
 
 GW_TESTS(elastic_sim, a_pass_more_is_an_error_of_all_members, a_step_without_a_pass_is_an_error,
          an_error_of_one_member_is_its_loss, a_job_of_a_world_size_survives_losses,
-         members_train_as_one, a_member_is_lost_at_any_moment, two_members_are_lost_at_once,
+         members_train_as_one, checkpoints_are_whole_whichever_member_is_lost,
+         a_member_is_lost_at_any_moment, two_members_are_lost_at_once,
          the_founder_is_lost_at_any_moment, a_member_is_lost_in_the_last_step,
          a_worker_joins_at_any_time, a_member_with_other_options_fails_alone,
          a_member_with_another_model_fails_alone, a_member_leaves_while_the_others_step,

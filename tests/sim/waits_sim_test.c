@@ -97,6 +97,8 @@ WAIT(gw_group_reform, gw_group_reform(s, at->g, .min = 1))
 WAIT(gw_named, gw_named(s, at->both[at->peer], "server"))
 WAIT(gw_rpc_all_gather, gw_rpc_all_gather(s, at->both, 2, 1))
 WAIT(gw_rpc_barrier, gw_rpc_barrier(s, at->both, 2))
+ASYNC(gw_checkpoint_begin, gw_checkpoint_begin(s, "/proc/none", at->g, gw_map_open(s)))
+WAIT(gw_checkpoint_restore, gw_checkpoint_restore(s, "/proc/none", at->g))
 WAIT(gw_ddp_open, gw_ddp_open(s, at->model, .group = at->g))
 WAIT(gw_optimizer_shard,
      gw_optimizer_shard(s, gw_adam(s, gw_parameters(s, at->model)), .group = at->g))
@@ -161,6 +163,8 @@ static const wait waits[] = {
     ROW(gw_named),
     ROW(gw_rpc_all_gather),
     ROW(gw_rpc_barrier),
+    ROW(gw_checkpoint_begin),
+    ROW(gw_checkpoint_restore),
     ROW(gw_ddp_open),
     ROW(gw_optimizer_shard),
     ROW(gw_average_parameters),

@@ -278,7 +278,7 @@ static void files_of_other_libraries_can_be_read(void **state) {
     temp_dir_close(&p);
 }
 
-GW_TESTS(distributed_checkpoint_file, a_module_is_saved_and_loaded, a_new_file_replaces_the_old_one,
+GW_TESTS(checkpoint_file, a_module_is_saved_and_loaded, a_new_file_replaces_the_old_one,
          a_failed_write_leaves_the_old_file, values_that_cannot_be_saved_leave_the_old_file,
          it_needs_a_folder, only_files_are_replaced, a_missing_entry_is_an_error,
          a_missing_file_is_an_error, a_pipe_is_not_waited_for, a_truncated_file_is_an_error,

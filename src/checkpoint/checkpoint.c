@@ -1,5 +1,5 @@
 // Values to bytes and back: the size of the header, the header, the numbers.
-#include "distributed/checkpoint/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 
 #include "base/bytes.h"
 #include "base/limits.h"
@@ -16,7 +16,7 @@ static int put_text(const char *text, size_t size, void *context) {
     return 0;
 }
 
-static void encode_header(const checkpoint *c, bytes *out) {
+void checkpoint_encode_header(const checkpoint *c, bytes *out) {
     json_t *header = checkpoint_describe(c);
     bytes_put_u64(out, 0);
     if (gw_ok(c->scope)) json_dump_callback(header, put_text, out, JSON_COMPACT);
@@ -61,7 +61,7 @@ void checkpoint_encode(gw_scope *s, gw_map *values, checkpoint_sink to) {
     checkpoint_flatten(&c, values);
     if (gw_ok(s)) checkpoint_lay_out(&c);
     if (gw_ok(s)) checkpoint_keep_checks(&c);
-    if (gw_ok(s)) encode_header(&c, &header);
+    if (gw_ok(s)) checkpoint_encode_header(&c, &header);
     if (gw_ok(s) && to.write(to.context, header.data, header.size)) encode_numbers(&c, to);
     bytes_fini(&header);
     checkpoint_fini(&c);
@@ -107,7 +107,22 @@ static void check_bools(checkpoint *c, const checkpoint_entry *e, const uint8_t 
     }
 }
 
-static void decode_numbers(checkpoint *c, const checkpoint_source *from, uint64_t start) {
+uint64_t checkpoint_decode_header(checkpoint *c, const checkpoint_source *from) {
+    uint64_t size = gw_ok(c->scope) ? header_size(c, from) : 0;
+    if (gw_ok(c->scope)) decode_header(c, from, size);
+    return SIZE_BYTES + size;
+}
+
+bool checkpoint_decode_entry(checkpoint *c, const checkpoint_source *from, uint64_t start,
+                             const json_t *checks, const checkpoint_entry *e, uint8_t *out) {
+    size_t size = (size_t)(e->end - e->begin);
+    if (size && !from->read(from->context, out, size, start + e->begin)) return false;
+    if (checks) checkpoint_compare(c, checks, e, out, start + e->begin);
+    if (gw_ok(c->scope) && e->dtype == GW_BOOL8) check_bools(c, e, out);
+    return gw_ok(c->scope);
+}
+
+void checkpoint_decode_numbers(checkpoint *c, const checkpoint_source *from, uint64_t start) {
     gw_scope *s = c->scope;
     json_t *checks = checkpoint_read_checks(c);
     for (int i = 0; i < c->count && gw_ok(s); i++) {
@@ -115,10 +130,7 @@ static void decode_numbers(checkpoint *c, const checkpoint_source *from, uint64_
         gw_tensor *x = tensor_new(s, e->dtype, e->shape.count, e->shape.sizes);
         e->x = x ? scope_own(s, x) : NULL;
         uint8_t *bytes = e->x ? gw_data_for_write(s, e->x) : NULL;
-        size_t size = (size_t)(e->end - e->begin);
-        if (!bytes || (size && !from->read(from->context, bytes, size, start + e->begin))) break;
-        if (checks) checkpoint_compare(c, checks, e, bytes, start + e->begin);
-        if (gw_ok(s) && e->dtype == GW_BOOL8) check_bools(c, e, bytes);
+        if (!bytes || !checkpoint_decode_entry(c, from, start, checks, e, bytes)) break;
     }
     json_decref(checks);
 }
@@ -126,9 +138,8 @@ static void decode_numbers(checkpoint *c, const checkpoint_source *from, uint64_
 void checkpoint_decode(gw_scope *s, gw_map **out, gw_scope *out_scope, checkpoint_source from) {
     checkpoint c;
     checkpoint_init(&c, s);
-    uint64_t size = gw_ok(s) ? header_size(&c, &from) : 0;
-    if (gw_ok(s)) decode_header(&c, &from, size);
-    if (gw_ok(s)) decode_numbers(&c, &from, SIZE_BYTES + size);
+    uint64_t start = checkpoint_decode_header(&c, &from);
+    if (gw_ok(s)) checkpoint_decode_numbers(&c, &from, start);
     gw_map *values = gw_ok(s) ? checkpoint_nest(&c, out_scope) : NULL;
     if (gw_ok(s)) *out = values;
     checkpoint_fini(&c);

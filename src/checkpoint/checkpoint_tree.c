@@ -2,7 +2,7 @@
 //
 // If a map has values other than tensors, __metadata__ has, under "gradwire", the nesting as JSON,
 // with the kind of each value: {"model":{"0.weight":"tensor"},"step":"int"}.
-#include "distributed/checkpoint/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 
 #include "base/bytes.h"
 #include "base/limits.h"
@@ -136,7 +136,8 @@ void checkpoint_put_text(checkpoint *c, const char *name, const json_t *tree) {
 void checkpoint_flatten(checkpoint *c, gw_map *values) {
     if (!gw_ok(c->scope)) return;
     json_t *tree = flatten_map(c, NULL, 1, values);
-    if (gw_ok(c->scope) && !is_flat(c->scope, values)) checkpoint_put_text(c, tree_name, tree);
+    if (gw_ok(c->scope) && (c->has_nesting || !is_flat(c->scope, values)))
+        checkpoint_put_text(c, tree_name, tree);
     json_decref(tree);
 }
 

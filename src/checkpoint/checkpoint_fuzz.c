@@ -1,5 +1,5 @@
 // Files with any bytes. A checkpoint that can be read can be written, and reads as the same again.
-#include "distributed/checkpoint/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 
 #include "base/bytes.h"
 #include "base/scope.h"

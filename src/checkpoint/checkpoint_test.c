@@ -1,4 +1,4 @@
-#include "distributed/checkpoint/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 
 #include "base/bytes.h"
 #include "testing/testing.h"
@@ -363,8 +363,8 @@ static void it_survives_any_failing_allocation(void **state) {
     testing_alloc_failure_loop(write_and_read, NULL);
 }
 
-GW_TESTS(distributed_checkpoint, every_dtype_round_trips, every_shape_round_trips,
-         nested_values_round_trip, a_map_of_tensors_has_checks_alone,
-         an_unsupported_value_is_an_error, each_false_header_field_is_an_error,
-         unsupported_dtypes_are_errors, bools_are_checked, sizes_of_headers_are_checked,
-         every_cut_is_noticed, every_flipped_bit_is_noticed, it_survives_any_failing_allocation);
+GW_TESTS(checkpoint, every_dtype_round_trips, every_shape_round_trips, nested_values_round_trip,
+         a_map_of_tensors_has_checks_alone, an_unsupported_value_is_an_error,
+         each_false_header_field_is_an_error, unsupported_dtypes_are_errors, bools_are_checked,
+         sizes_of_headers_are_checked, every_cut_is_noticed, every_flipped_bit_is_noticed,
+         it_survives_any_failing_allocation);

@@ -1,6 +1,6 @@
 // The header of a safetensors file. All of it is checked against the size of the file before
 // anything in it is used.
-#include "distributed/checkpoint/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 
 #include "base/limits.h"
 #include "base/mem.h"
@@ -17,6 +17,10 @@ static const char *const dtype_names[GW_DTYPE_COUNT] = {
     [GW_F32] = "F32", [GW_F64] = "F64", [GW_F16] = "F16", [GW_BF16] = "BF16", [GW_I64] = "I64",
     [GW_I32] = "I32", [GW_I16] = "I16", [GW_I8] = "I8",   [GW_U8] = "U8",     [GW_BOOL8] = "BOOL",
 };
+
+const char *checkpoint_dtype_name(gw_dtype dtype) {
+    return dtype_names[dtype];
+}
 
 // ---- Entries ------------------------------------------------------------------------------------
 void checkpoint_init(checkpoint *c, gw_scope *s) {
@@ -159,6 +163,13 @@ static bool read_entry(checkpoint *c, const char *key, const json_t *j, uint64_t
         return wrong(c, e->name);
     return read_dtype(c, e, json_object_get(j, "dtype")) &&
            read_shape(c, e, json_object_get(j, "shape")) && check_size(c, e, data_size);
+}
+
+bool checkpoint_read_tensor(checkpoint *c, checkpoint_entry *e, const json_t *j, uint64_t *out) {
+    if (!read_dtype(c, e, json_object_get(j, "dtype")) ||
+        !read_shape(c, e, json_object_get(j, "shape")))
+        return false;
+    return bytes_of(e, out) || wrong(c, e->name);
 }
 
 static bool read_metadata(checkpoint *c, json_t *j) {
