@@ -83,7 +83,7 @@ typedef struct GW_BY_NAME gw_checkpoint_options {
 /// group: its members call this function as a collective; afterwards they may use or re-form |group| in any way. NULL:
 /// this worker alone.
 /// values: maps and lists of numbers, texts and tensors. They are equal on all members, else the files have some of
-/// each: parameters and the optimizer of replicas (gw_ddp_open) are equal between two steps; buffers are equal with
+/// each. Parameters and the optimizer of replicas (gw_ddp_open) are equal between two steps; buffers are equal with
 /// GW_BUFFERS_WITH_GRADIENTS, or after gw_ddp_broadcast. Of a sharded optimizer gw_optimizer_state_dict returns the
 /// whole state, which any number of members can load.
 /// Blocks: until all members have called it.
@@ -91,8 +91,8 @@ typedef struct GW_BY_NAME gw_checkpoint_options {
 /// gw_rpc_shutdown waits for it. If the program drops the future, the checkpoint is written nevertheless. If a member
 /// fails, is lost, or cannot write its part, the future fails on all members with that error, which names the member.
 /// The folder is then no checkpoint, and older ones stay; only after a loss in the last moment it may be whole.
-/// Errors: as gw_checkpoint_save, on all members; MISMATCH if names, shapes or options of the members differ. Of the
-/// future: SYSTEM if a file cannot be written; INVALID for .own on a member that does not see |folder|; those of
+/// Errors: as gw_checkpoint_save, on all members; MISMATCH if names, shapes or options of the members differ. The
+/// future has SYSTEM if a file cannot be written, INVALID for .own on a member that does not see |folder|, and those of
 /// collectives.
 /// Source: torch.distributed.checkpoint.async_save.
 GW_API gw_future *gw_checkpoint_begin(gw_scope *s, const char *folder, gw_group *group,
