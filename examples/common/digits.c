@@ -156,3 +156,16 @@ double digits_accuracy(gw_scope *s, gw_module *model, digits d) {
     gw_scope_close_up(inference);
     return hits / d.count;
 }
+
+int64_t digits_steps(digits d, int64_t batch) {
+    return d.count / batch;
+}
+
+digits digits_at(gw_scope *s, digits d, int64_t step, int64_t batch, gw_share part) {
+    int64_t steps = digits_steps(d, batch), at = step % steps * batch + part.first;
+    gw_sampler *order = gw_random_sampler(s, digits_dataset(s, d), 1);
+    gw_sampler_set_epoch(s, order, step / steps);
+    gw_tensor *chosen = gw_slice(s, gw_sampler_indices(s, order), 0, at, at + part.count, 1);
+    return (digits){ gw_index_select(s, d.images, 0, chosen),
+                     gw_index_select(s, d.labels, 0, chosen), (int)part.count };
+}

@@ -45,6 +45,11 @@ int64_t digits_model_parameters(int64_t width);  // number of its parameters
 gw_data_loader *digits_loader(gw_scope *s, digits d, int64_t batch);
 digits digits_own_share(gw_scope *s, digits batch);
 
+// The samples |part| of the batch of |step|, in an order that follows from the step alone: a program that continues at a
+// step needs no other state. And the number of steps of an epoch.
+digits digits_at(gw_scope *s, digits d, int64_t step, int64_t batch, gw_share part);
+int64_t digits_steps(digits d, int64_t batch);
+
 gw_tensor *digits_loss(gw_scope *s, gw_module *model, digits d);  // mean cross-entropy
 
 // Makes one pass over |d| in a new order, with a step of |opt| for each |batch| digits. Returns the mean loss.

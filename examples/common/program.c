@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *plot;  // file; NULL: none
 static bool has_missed;
@@ -18,6 +19,22 @@ void program_miss(const char *format, ...) {
     putchar('\n');
     va_end(args);
     has_missed = true;
+}
+
+gw_map *curve_save(gw_scope *s, void *context) {
+    const curve *c = context;
+    gw_map *state = gw_map_open(s);
+    gw_list *values = gw_list_open(s);
+    for (int i = 0; i < c->count; i++) gw_list_add(s, values, c->values[i]);
+    gw_map_put(s, state, "curve", values);
+    return state;
+}
+
+void curve_load(gw_scope *s, void *context, gw_map *state) {
+    curve *c = context;
+    gw_list *values = gw_list_of(s, gw_map_get(s, state, "curve"));
+    for (int i = c->count; gw_ok(s) && i < gw_list_count(values); i++)
+        curve_add(c, gw_float_of(s, gw_list_get(s, values, i)), "");
 }
 
 static void conclude(gw_scope *root, const program *p) {
@@ -44,20 +61,43 @@ static void check_world_size(gw_scope *root, const program *p) {
                 p->roles ? p->roles : "too few workers", least, program_invocation_short_name);
 }
 
+static bool is_elastic(const program *p) {
+    for (const flag *f = p->flags; f->name; f++)
+        if (!strcmp(f->name, "elastic")) return *f->is_set;
+    return p->restarts;
+}
+
 // Runs one worker. |init_method| is NULL under a launcher.
 static int run_worker(const char *init_method, void *context) {
     const program *p = context;
     int rank = gw_rpc_launched().rank;
     gw_scope *root = gw_scope_open(NULL);
     curve_open(p->progress, rank == p->reporter ? stdout : NULL, p->progress->options);
-    gw_rpc_init(root, .name = name_of(p, rank), .init_method = init_method);
-    check_world_size(root, p);
+    bool joins = init_method || !is_elastic(p);
+    if (joins) gw_rpc_init(root, .name = name_of(p, rank), .init_method = init_method);
+    if (joins) check_world_size(root, p);
     if (gw_ok(root)) p->work(root);
-    if (gw_ok(root) && rank == p->reporter) conclude(root, p);
+    if (gw_ok(root) && rank == p->reporter && (joins || p->progress->count)) conclude(root, p);
     curve_close(p->progress);
-    gw_rpc_shutdown(root);  // serves until all others are done
+    if (joins) gw_rpc_shutdown(root);  // serves until all others are done
     int failed = gw_exit_code(gw_scope_close(root));
     return failed ? failed : has_missed ? PROGRAM_MISSED : 0;
+}
+
+// By the command next to this program. Returns only if that is not there.
+static int run_launched(int64_t count, int restarts, char **argv) {
+    char command[4096], ranks[32], all[32], *arguments[64];
+    int folder = (int)(strlen(argv[0]) - strlen(program_invocation_short_name)), at = 0;
+    snprintf(command, sizeof command, "%.*sgradwire", folder, argv[0]);
+    snprintf(ranks, sizeof ranks, "-n%d", (int)count);
+    snprintf(all, sizeof all, "--max-restarts=%d", restarts);
+    char *const options[] = { command, "run", "--no-prefix", "--backoff=0", ranks, all, "--" };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) arguments[at++] = options[i];
+    while (*argv && at < 63) arguments[at++] = *argv++;
+    arguments[at] = NULL;
+    execvp(command, arguments);
+    fprintf(stderr, "%s: %s\n", command, strerror(errno));
+    return 1;
 }
 
 int program_run(int argc, char **argv, const program *p) {
@@ -80,6 +120,8 @@ int program_run(int argc, char **argv, const program *p) {
     int code = flags_parse(program_invocation_short_name, about, all, argc, argv);
     if (code >= 0) return code;
     program context = *p;
+    if (p->restarts && gw_rpc_launched().rank < 0)
+        return run_launched(world_size, p->restarts, argv);
     return gw_rpc_launched().rank >= 0 ? run_worker(NULL, &context)
                                        : workers_run((int)world_size, run_worker, &context);
 }

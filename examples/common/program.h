@@ -21,12 +21,22 @@ typedef struct program {
     bool exactly;                  // neither more nor less
     const char *roles;             // of the workers, for the error about too few or too many
     const char *const *names;      // up to a NULL, the last one for all further; NULL: worker%d
+
+    // With the flag --elastic, if it has one, and under a launcher, |work| joins the job and leaves it, by gw_elastic_open
+    // and gw_elastic_close. A worker that was too late to join has no curve, and misses no goal.
+    // The same always; and the program starts its workers by `gradwire run`, which starts failed ones again so many
+    // times. 0: it starts them itself.
+    int restarts;
 } program;
 
 // program_main(argc, argv, work, progress, .about = "...", ...): the exit code, 0 once the goal is reached,
 // PROGRAM_MISSED if not, 1 after an error, 2 with one line for a wrong option.
 #define program_main(argc, argv, ...) program_run(argc, argv, &(program){ __VA_ARGS__ })
 int program_run(int argc, char **argv, const program *p);
+
+// The values of a curve, which |context| points to, as state of an elastic job: a member that joins gets them.
+gw_map *curve_save(gw_scope *s, void *context);
+void curve_load(gw_scope *s, void *context, gw_map *state);
 
 // Prints a goal that was missed; the exit code becomes PROGRAM_MISSED.
 void program_miss(const char *format, ...) GW_PRINTF(1, 2);

@@ -17,15 +17,6 @@ enum { WIDTH = 128, BATCH = 32, NOT_LEARNED = 3 };
 
 static int64_t epochs = 30, kills;
 
-// The batch follows from the step: a member that joins needs no other state.
-static digits next_batch(gw_scope *s, digits all, gw_sampler *order, int64_t step, gw_share part) {
-    int64_t steps_of_epoch = all.count / BATCH, at = step % steps_of_epoch * BATCH + part.first;
-    gw_sampler_set_epoch(s, order, step / steps_of_epoch);
-    gw_tensor *chosen = gw_slice(s, gw_sampler_indices(s, order), 0, at, at + part.count, 1);
-    return (digits){ gw_index_select(s, all.images, 0, chosen),
-                     gw_index_select(s, all.labels, 0, chosen), (int)part.count };
-}
-
 static void kill_if_due(int64_t step, int64_t steps) {
     gw_launch place = gw_rpc_launched();
     bool is_victim = place.attempt == 0 && place.rank < kills;
@@ -35,13 +26,12 @@ static void kill_if_due(int64_t step, int64_t steps) {
 // Returns whether all steps are made, and the model has their weights.
 static bool learn(gw_scope *root, gw_module *model, digits all) {
     gw_optimizer *opt = gw_sgd(root, gw_parameters(root, model), .lr = 0.1, .momentum = 0.9);
-    gw_sampler *order = gw_random_sampler(root, digits_dataset(root, all), 1);
-    int64_t steps = epochs * (all.count / BATCH);
+    int64_t steps = epochs * digits_steps(all, BATCH);
     gw_elastic *job = gw_elastic_open(root, model, opt, .steps = steps);
     for (gw_scope *s; (s = gw_elastic_begin(root, job));) {
         kill_if_due(gw_elastic_step(job), steps);
         gw_share part = gw_elastic_share(job, BATCH);
-        digits batch = next_batch(s, all, order, gw_elastic_step(job), part);
+        digits batch = digits_at(s, all, gw_elastic_step(job), BATCH, part);
         gw_backward(s, gw_mul(s, digits_loss(s, model, batch), part.weight));
         gw_optimizer_step(s, opt);
         gw_elastic_end(job, s);

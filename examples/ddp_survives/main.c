@@ -1,115 +1,63 @@
-// Replicas that survive losses: members of a group are killed while they learn; the remaining members continue, and
-// admit new members, which receive the current state.
+// Replicas that survive losses: members are killed while they learn; the others continue, and admit new ones.
 //
 //     ddp_survives                                  three members; two are killed, one after the other
 //     ddp_survives --world-size 4 --losses 4
-//     ddp_survives --losses 0                       the same without losses
+//     gradwire run -n 4 --max-restarts 3 -- ddp_survives --losses 3
 //
-// This program founds a job, starts its trainers (this program, started again), kills some of them, and starts
-// replacements. It trains nothing itself: it has a board that trainers report to. The lines that a loss needs in a
-// trainer: agree, reform and gw_ddp_reform, after a failed step; in a new trainer: gw_group_join and gw_ddp_reform.
-// Under `gradwire run` use --on-failure=keep: by default the first failure ends all workers.
-#include "board.h"
-#include "trainer.h"
+// The launcher starts killed members again. The curve is state of the program: a member that joins gets it.
+#include "../common/digits.h"
+#include "../common/program.h"
+#include "../common/weights.h"
 
-#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
-enum { NOT_LEARNED = 3 };
+enum { WIDTH = 128, BATCH = 32 };
 
-// The running trainers: the ends of their processes, and their numbers.
-static gw_future *ends[WORKERS_MAX];
-static int numbers[WORKERS_MAX], running;
+static int64_t epochs = 30, losses = 2;
+static curve progress = { .options = { .title = "test accuracy",
+                                       .x_label = "epoch",
+                                       .of = &epochs,
+                                       .max = 1,
+                                       .percent = true,
+                                       .goal = 0.97 } };
 
-static void start_trainer(gw_scope *root, board *b, const char *url) {
-    if (b->started == WORKERS_MAX) {
-        gw_fail(root, GW_LIMIT, "%d trainers have been started: too many are lost", b->started);
-        return;
+// The ranks are killed in turn, first the one that has created the job.
+static void kill_if_due(int64_t step, int64_t steps) {
+    gw_launch here = gw_rpc_launched();
+    int64_t loss = (int64_t)here.attempt * here.world_size + here.rank;
+    if (loss < losses && step == (loss + 1) * steps / (losses + 1)) raise(SIGKILL);
+}
+
+static void work(gw_scope *root) {
+    digits_split d = digits_load(root, NULL);
+    gw_module *model = digits_model(root, WIDTH);
+    gw_optimizer *opt = gw_sgd(root, gw_parameters(root, model), .lr = 0.05, .momentum = 0.9);
+    int64_t each = digits_steps(d.train, BATCH);
+    gw_elastic *job = gw_elastic_open(root, model, opt, .steps = epochs * each, .save = curve_save,
+                                      .load = curve_load, .context = &progress,
+                                      .min = gw_rpc_launched().world_size);
+    for (gw_scope *s; (s = gw_elastic_begin(root, job));) {
+        int64_t step = gw_elastic_step(job);
+        kill_if_due(step, epochs * each);
+        gw_share part = gw_elastic_share(job, BATCH);
+        digits batch = digits_at(s, d.train, step, BATCH, part);
+        gw_backward(s, gw_mul(s, digits_loss(s, model, batch), part.weight));
+        gw_optimizer_step(s, opt);
+        if (gw_elastic_end(job, s) && (step + 1) % each == 0)
+            curve_put(&progress, digits_accuracy(root, model, d.test));
     }
-    const options *o = b->o;
-    int number = ++b->started;
-    const char *name = gw_format(root, "worker%d", number);
-    const char *size = gw_format(root, "%d", (int)o->world_size);
-    const char *epochs = gw_format(root, "%d", (int)o->epochs);
-    const char *patience = gw_format(root, "%d", (int)o->patience);
-    // clang-format off
-    const char *const arguments[] = { "--join", url, "--number", name + strlen("worker"), "--world-size", size,
-                                      "--epochs", epochs, "--patience", patience, "--losses", "0", NULL };
-    // clang-format on
-    b->workers[number].process = gw_process_start(root, name, arguments);
-    ends[running] = gw_process_ended(b->workers[number].process);
-    numbers[running++] = number;
-}
-
-static void start_all(gw_scope *root, gw_rref *me, const options *o, const char *url) {
-    gw_scope *s = gw_scope_open(root);
-    board *b = gw_local(s, me, board);
-    if (b) b->o = o;
-    for (int i = 0; i < o->world_size && gw_ok(s) && gw_ok(root); i++) start_trainer(root, b, url);
-    gw_scope_close_up(s);
-}
-
-// A trainer has ended; if it was killed before the end, a replacement starts.
-static void take_end(gw_scope *root, gw_rref *me, int number, int64_t code, const char *url) {
-    gw_scope *s = gw_scope_open(root);
-    board *b = gw_local(s, me, board);
-    if (b) b->workers[number].process = NULL;
-    if (b && code > 128) {
-        printf("worker%d is lost after epoch %d\n", number, (int)b->epoch);
-        b->lost++;
-        if (number == 1 && !b->has_group)
-            gw_fail(s, GW_DISCONNECTED, "worker1 is lost before it has founded the group");
-        if (gw_ok(s) && !b->workers[number].has_finished) start_trainer(root, b, url);
-        if (gw_ok(s)) board_consider(s, b);
-    } else if (b && code) {
-        gw_fail(s, GW_REMOTE, "worker%d ended with exit code %d", number, (int)code);
-    }
-    gw_scope_close_up(s);
-}
-
-static void supervise(gw_scope *root, gw_rref *me, const char *url) {
-    while (running && gw_ok(root)) {
-        int i = gw_wait_any(root, ends, running);
-        if (i < 0) return;
-        int64_t code = gw_int_of(root, gw_wait(root, ends[i]));
-        int number = numbers[i];
-        ends[i] = ends[--running];
-        numbers[i] = numbers[running];
-        take_end(root, me, number, code, url);
-    }
-}
-
-static double conclude(gw_scope *root, gw_rref *me, const options *o) {
-    gw_scope *s = gw_scope_open(root);
-    board *b = gw_local(s, me, board);
-    if (b) board_conclude(s, b);
-    double accuracy = b ? b->accuracy : 0;
-    if (gw_ok(s) && o->plot && !curve_plot(&b->progress, o->plot))
-        gw_fail(s, GW_SYSTEM, "%s: %s", o->plot, strerror(errno));
-    gw_scope_close_up(s);
-    return accuracy;
+    if (gw_ok(root))
+        printf("%d epochs, weights %016llx\n", progress.count,
+               (unsigned long long)weights_hash(root, model));
+    gw_elastic_close(root, job);
 }
 
 int main(int argc, char **argv) {
-    options o;
-    int code = options_parse(argc, argv, &o);
-    if (code >= 0) return code;
-    if (o.join) return trainer_run(&o);
-
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    char path[64], url[80];
-    snprintf(path, sizeof path, "/tmp/gradwire-survives-%d", (int)getpid());
-    snprintf(url, sizeof url, "file://%s", path);
-    gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .name = "board", .job = GW_JOB_CREATE, .init_method = url);
-    gw_rref *me = board_start(root);
-    if (gw_ok(root)) start_all(root, me, &o, url);
-    if (gw_ok(root)) supervise(root, me, url);
-    double accuracy = gw_ok(root) ? conclude(root, me, &o) : 0;
-    if (gw_ok(root)) gw_rpc_shutdown(root);
-    unlink(path);
-    int failed = gw_exit_code(gw_scope_close(root));  // remaining trainers end with this program
-    return failed || accuracy >= 0.97 ? failed : NOT_LEARNED;
+    return program_main(
+        argc, argv, work, &progress, .restarts = 64, .workers = 3, .workers_min = 2,
+        .about = "Learns digits with replicas, some of which are killed and started again.",
+        .flags = {
+            { "epochs", "N", "passes over the digits", .integer = &epochs, .min = 1, .max = 1e6 },
+            { "losses", "N", "members that are killed", .integer = &losses, .max = 64 } });
 }

@@ -145,7 +145,8 @@ GW_API GW_TYPE_OF(gw_elastic_open) gw_elastic_open_with;
 /// Begins a step. First the members meet, if one was lost, asks to join, leaves, or asks for a checkpoint.
 ///
 /// Blocks: while the members meet; with fewer than .min members, until others join, if steps are left.
-/// Returns: a scope inside |root| for the step, which only gw_elastic_end closes; NULL at the end of the loop.
+/// Returns: a scope inside |root| for the step, which only gw_elastic_end closes: gw_scope_close and gw_scope_close_up
+/// refuse it, and it stays open; NULL at the end of the loop.
 /// Errors: WRONG_STATE if the last step has not ended; TIMEOUT, naming the members that did not arrive; TIMEOUT on all
 /// members if there were fewer than .min for .timeout_ms, after they have written a checkpoint; FENCED if the others
 /// continue without this one.

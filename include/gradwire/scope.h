@@ -43,7 +43,8 @@ GW_API gw_scope *gw_scope_open(gw_scope *parent);
 /// (gw_scope_error), the library logs the error, and |s| fails with it unless |s| has failed already. The library
 /// closes scopes that the body of a function has left open.
 /// Returns: the first error of |s|.
-/// Errors: WRONG_STATE if the body of a function closes the scope that was passed to the body; that scope stays open.
+/// Errors: WRONG_STATE if the body of a function closes the scope that was passed to the body, and for the scope of a
+/// step of gradwire/elastic.h; that scope stays open.
 GW_API GW_MUST_CHECK gw_error gw_scope_close(gw_scope *s);
 
 /// Closes |s|; if |s| has failed and the parent has not, the parent fails with the same error. The error of a root

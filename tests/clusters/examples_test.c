@@ -67,9 +67,9 @@ static const example examples[] = {
       .prints = "round   3  3 clients", .same = "sed -n 's/  [0-9.]* MB.*//p'" },
     { "supervisor", "./supervisor", .founds = "supervisor", .joins = "./supervisor $URL worker4",
       .prints = "the sum of 40 squares is 22140" },
-    { "ddp_survives", "./ddp_survives --losses 0 --world-size 2", .founds = "survives",
-      .joins = "./ddp_survives --losses 0 --world-size 2 --number 31 --join $URL",
-      .prints = "  3 members  test accuracy" },
+    { "ddp_digits", "./ddp_digits --elastic --epochs 4", 2, .code = 3, .prints = "epoch 4 of 4" },
+    { "preempted", "./preempted --epochs 2", 2, .prints = "finished, weights ",
+      .same = "grep -o 'weights.*'" },
 };
 
 enum { EXAMPLES = sizeof examples / sizeof examples[0] };
