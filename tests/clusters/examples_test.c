@@ -52,7 +52,8 @@ static const example examples[] = {
     { "ddp_digits", "./ddp_digits --epochs 2 --shards 4", 2, .code = 3, .prints = "4 members",
       .same = "grep -o 'weights.*'" },
     { "checkpoints",
-      "sh -c 'f=/tmp/gradwire-saved-$GW_JOB_ID; ./checkpoints $f 20; code=$?; rm -rf $f; exit $code'",
+      "sh -c 'f=/tmp/gradwire-saved-$GW_JOB_ID; ./checkpoints $f 20; code=$?; rm -rf $f; exit "
+      "$code'",
       1, .prints = "ends at step 20 with loss" },
     { "ddp_rpc", "./ddp_rpc --epochs 3", 2, .code = 3,
       .prints = "the replicas have the same bits" },
