@@ -274,8 +274,7 @@ static void all_ranks_start_again_on_the_hosts_that_are_left(void **state) {
     finish_all(&h, 0);
     assert_int_equal(count_all(&h, "[0] attempt 1 of 0 of 2\n"), 1);
     assert_int_equal(count_all(&h, "[1] attempt 1 of 1 of 2\n"), 1);
-    for (int i = 0; i < 3; i += 2)
-        assert_int_equal(count_of(h.ended[i].err, " is lost: "), 1);
+    for (int i = 0; i < 3; i += 2) assert_int_equal(count_of(h.ended[i].err, " is lost: "), 1);
     remove_folder(s.folder);
     forget_all(&h);
 }
