@@ -59,6 +59,8 @@ static const example examples[] = {
       .prints = "the replicas have the same bits" },
     { "ddp_elastic", "./ddp_elastic --epochs 4", 2, .prints = " % of the test digits, weights ",
       .same = "grep -o 'weights.*'" },
+    { "ddp_survives", "./ddp_survives --epochs 3 --losses 0", 2, .code = 3,
+      .prints = "3 epochs, weights " },
     { "join_uneven", "./join_uneven", 2, .prints = "worker3 has used all of its 8 inputs",
       .same = "sort" },
     { "local_sgd", "./local_sgd --epochs 2", 2, .code = 3, .prints = "PowerSGD" },
