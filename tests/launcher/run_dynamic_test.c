@@ -2,6 +2,7 @@
 // run_coordinator_test.c.
 #include "testing/testing.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -421,15 +422,16 @@ static void a_host_may_leave_while_all_ranks_start_again(void **state) {
     coordinator_close(c);
 }
 
-// With "stop" no job continues: its launcher ends the job instead.
-static void no_host_leaves_a_job_that_ends_with_the_first_failure(void **state) {
+// With "stop", or without host 0.
+static void a_job_that_cannot_continue_without_a_host_ends_when_it_leaves(void **state) {
     (void)state;
-    coordinator *c = start_job(FAILURE_STOP, MAX);
-    report(c, 1, LINK_LEAVES);
-    expect_none(c);
-    report(c, 1, LINK_LEFT);
-    expect(c, LINK_LOST);
-    coordinator_close(c);
+    for (int host_0 = 0; host_0 < 2; host_0++) {
+        coordinator *c = start_job(host_0 ? FAILURE_AUTO : FAILURE_STOP, MAX);
+        take(c, host_0 ? 0 : 1, message_of(LINK_LEAVES, SIGTERM, ""));
+        assert_int_equal(expect(c, LINK_SIGNAL).number, SIGTERM);
+        expect_none(c);
+        coordinator_close(c);
+    }
 }
 
 static void a_link_that_leaves_without_a_word_is_lost(void **state) {
@@ -629,5 +631,5 @@ GW_TESTS(run_dynamic, a_round_starts_at_once_when_all_hosts_are_there,
          a_host_leaves_a_job_that_continues_without_it,
          all_ranks_start_again_without_a_host_that_leaves,
          a_host_may_leave_while_all_ranks_start_again, a_link_that_leaves_without_a_word_is_lost,
-         no_host_leaves_a_job_that_ends_with_the_first_failure,
+         a_job_that_cannot_continue_without_a_host_ends_when_it_leaves,
          walks_of_joins_losses_and_leaves_keep_the_rules);

@@ -429,13 +429,17 @@ static void take_loss(coordinator *c, const link_message *m) {
     }
 }
 
-// A host whose ranks have been asked to end because all start again just does not start again.
+// A job that does not continue without the host ends, as by any signal (LAUN-38). A host whose ranks have been asked to end because
+// all start again just does not start again.
 static void take_leave(coordinator *c, const link_message *m) {
     roster_host *h = &c->hosts.hosts[m->node];
-    if (h->is_leaving || m->node == 0 || c->options.on_failure == FAILURE_STOP) return;
+    bool may_continue = m->node > 0 && c->options.on_failure != FAILURE_STOP;
+    if (h->is_leaving) return;
     h->is_leaving = true;
     forget_failures(c, m->node);
-    if (starts_again(c))
+    if (!may_continue)
+        decide(c, LINK_SIGNAL, m);
+    else if (starts_again(c))
         decide(c, LINK_LEAVES, m);
     else
         keep(c, m);

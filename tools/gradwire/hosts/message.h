@@ -18,9 +18,9 @@ typedef enum link_kind {
     LINK_DONE,  // all ranks of a host have ended, the exit code is |number|; to the launcher: of all hosts
     LINK_DEAD,  // a member of any host was declared dead: its incarnation, and why
     LINK_ABSENT,  // a rank of a host has ended without having joined: |text| is the line for joining workers
-    LINK_LOST,    // |node| is lost, which ends the job; if it is this host, this host is cut off
-    LINK_JOINS,   // a link, peer |number|, wants to take part in a dynamic job
-    LINK_LEAVES,  // |node| wants to leave it, and may; as a decision: its ranks leave
+    LINK_LOST,   // |node| is lost, which ends the job; if it is this host, this host is cut off
+    LINK_JOINS,  // a link, peer |number|, wants to take part in a dynamic job
+    LINK_LEAVES,  // |node| wants to leave it, by signal |number|; as a decision: it may, and its ranks end
     LINK_LEFT,  // the link of |node|, peer |number|, has left; as a decision: the job continues without it
     LINK_FINISHED,  // a worker of a host has reported that the work of its elastic job is done
     // reports to host 0, of hosts whose ranks may start again

@@ -6,7 +6,6 @@
 
 #include "system/clock.h"
 #include "options/command.h"
-#include "options/failures.h"
 #include "watch/ending.h"
 #include "watch/members.h"
 #include "watch/restarts.h"
@@ -139,13 +138,12 @@ static void end_own_ranks(job *j) {
 
 bool other_hosts_may_leave(const job *j) {
     const run_options *o = &j->options;
-    bool may_continue = failures_survive_host(o->on_failure, true, true) || run_restarts(o);
-    return o->is_dynamic && o->node_rank > 0 && may_continue && !j->nodes.is_decided &&
-           !j->nodes.failed_code && !j->is_alone;
+    return o->is_dynamic && o->node_rank > 0 && o->on_failure != FAILURE_STOP &&
+           !j->nodes.is_decided && !j->nodes.failed_code && !j->is_alone;
 }
 
 void other_hosts_leave(job *j) {
-    const link_message m = message_of(LINK_LEAVES, 0, "");
+    const link_message m = message_of(LINK_LEAVES, SIGTERM, "");
     if (j->leaves) {
         end_own_ranks(j);
         return;
