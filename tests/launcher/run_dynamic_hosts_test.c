@@ -2,14 +2,12 @@
 #include "testing/testing.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../support/launched.h"
@@ -68,15 +66,9 @@ static void forget_all(hosts *h) {
     for (int i = 0; i < h->count; i++) forget(h->ended[i]);
 }
 
-static int count_of(const char *text, const char *part) {
-    int count = 0;
-    for (const char *at = text; (at = strstr(at, part)); at += strlen(part)) count++;
-    return count;
-}
-
 static int count_all(const hosts *h, const char *part) {
     int count = 0;
-    for (int i = 0; i < h->count; i++) count += count_of(h->ended[i].out, part);
+    for (int i = 0; i < h->count; i++) count += count_in(h->ended[i].out, part);
     return count;
 }
 
@@ -91,13 +83,6 @@ static void expect_equal_weights(const hosts *h, int count) {
     assert_int_equal(count_all(h, line), count);
 }
 
-static void write_fifo(path fifo) {
-    int fd = open(fifo.text, O_WRONLY | O_CLOEXEC);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, "go\n", 3), 3);
-    close(fd);
-}
-
 // ---- The first round --------------------------------------------------------------------------------
 
 static void hosts_are_numbered_as_they_join(void **state) {
@@ -107,7 +92,7 @@ static void hosts_are_numbered_as_they_join(void **state) {
         START(&h, "3", "sh", "-c",
               "echo rank $RANK of $WORLD_SIZE, host $GROUP_RANK of $GROUP_WORLD_SIZE");
     finish_all(&h, 0);
-    assert_int_equal(count_of(h.ended[0].out, "[0] rank 0 of 3, host 0 of 3\n"), 1);
+    assert_int_equal(count_in(h.ended[0].out, "[0] rank 0 of 3, host 0 of 3\n"), 1);
     assert_int_equal(count_all(&h, "[1] rank 1 of 3, host 1 of 3\n"), 1);
     assert_int_equal(count_all(&h, "[2] rank 2 of 3, host 2 of 3\n"), 1);
     forget_all(&h);
@@ -166,8 +151,7 @@ typedef struct script {
 
 static script make_script(const char *then) {
     script s = { .folder = make_folder() };
-    s.fifo = in_folder(s.folder, "fifo");
-    assert_int_equal(mkfifo(s.fifo.text, 0600), 0);
+    s.fifo = make_fifo(s.folder, "fifo");
     snprintf(s.text, sizeof s.text,
              "[ $TORCHELASTIC_RESTART_COUNT != 0 ] || { echo ready; read x < %s; }; %s",
              s.fifo.text, then);
@@ -252,12 +236,12 @@ static void a_host_that_waits_takes_the_place_of_one_that_is_lost(void **state) 
     finish_host(&h, 1, 128 + SIGKILL);
     finish_all(&h, 0);
     assert_int_equal(
-        count_of(h.ended[0].err, "gradwire: host 1 is lost, and the job continues without it: "),
+        count_in(h.ended[0].err, "gradwire: host 1 is lost, and the job continues without it: "),
         1);
     assert_int_equal(
-        count_of(h.ended[0].err, "gradwire: host 1 has joined the job, which has 2 hosts now\n"),
+        count_in(h.ended[0].err, "gradwire: host 1 has joined the job, which has 2 hosts now\n"),
         1);
-    assert_int_equal(count_of(h.ended[2].out, "[1] rank 1 attempt 1 "), 1);
+    assert_int_equal(count_in(h.ended[2].out, "[1] rank 1 attempt 1 "), 1);
     expect_equal_weights(&h, 2);
     forget_all(&h);
 }
@@ -274,7 +258,7 @@ static void all_ranks_start_again_on_the_hosts_that_are_left(void **state) {
     finish_all(&h, 0);
     assert_int_equal(count_all(&h, "[0] attempt 1 of 0 of 2\n"), 1);
     assert_int_equal(count_all(&h, "[1] attempt 1 of 1 of 2\n"), 1);
-    for (int i = 0; i < 3; i += 2) assert_int_equal(count_of(h.ended[i].err, " is lost: "), 1);
+    for (int i = 0; i < 3; i += 2) assert_int_equal(count_in(h.ended[i].err, " is lost: "), 1);
     remove_folder(s.folder);
     forget_all(&h);
 }
@@ -309,7 +293,7 @@ static void too_few_hosts_end_a_job_that_runs(void **state) {
     finish_host(&h, 1, 128 + SIGKILL);
     finish_all(&h, 125);
     assert_int_equal(
-        count_of(h.ended[0].err, "gradwire: the job needs 2 hosts, but has had 1 for 1 s\n"), 1);
+        count_in(h.ended[0].err, "gradwire: the job needs 2 hosts, but has had 1 for 1 s\n"), 1);
     remove_folder(s.folder);
     forget_all(&h);
 }
@@ -327,7 +311,7 @@ static void the_loss_of_host_0_ends_the_job(void **state) {
     finish_host(&h, 0, 128 + SIGKILL);
     finish_all(&h, 125);
     for (int i = 1; i < 3; i++)
-        assert_int_equal(count_of(h.ended[i].err, "gradwire: host 0 is lost: "), 1);
+        assert_int_equal(count_in(h.ended[i].err, "gradwire: host 0 is lost: "), 1);
     remove_folder(s.folder);
     forget_all(&h);
 }
@@ -342,10 +326,10 @@ static void a_host_leaves_at_sigterm_and_the_others_continue(void **state) {
     read_line(h.of[0].out_fd, "[0] made step ");
     kill(h.of[1].pid, SIGTERM);
     finish_all(&h, 0);
-    assert_int_equal(count_of(h.ended[1].err, "gradwire: SIGTERM: this host leaves the job\n"), 1);
+    assert_int_equal(count_in(h.ended[1].err, "gradwire: SIGTERM: this host leaves the job\n"), 1);
     for (int i = 0; i < 3; i += 2) {
-        assert_int_equal(count_of(h.ended[i].err, " leaves the job\n"), 1);
-        assert_int_equal(count_of(h.ended[i].err, " has left the job, which has 2 hosts now\n"), 1);
+        assert_int_equal(count_in(h.ended[i].err, " leaves the job\n"), 1);
+        assert_int_equal(count_in(h.ended[i].err, " has left the job, which has 2 hosts now\n"), 1);
         assert_null(strstr(h.ended[i].err, "lost"));
     }
     expect_equal_weights(&h, 2);

@@ -12,12 +12,6 @@
 
 #define TRAINS GW_BUILD_DIR "/bin/case-elastic_trains"
 
-static int count_of(const char *text, const char *part) {
-    int count = 0;
-    for (const char *at = text; (at = strstr(at, part)); at += strlen(part)) count++;
-    return count;
-}
-
 static void note(const result *r) {
     testing_note("code %d\n%s%s", r->code, r->out, r->err);
 }
@@ -25,7 +19,7 @@ static void note(const result *r) {
 // All that have finished have the same weights. Returns how many.
 static int expect_same_weights(const char *out) {
     const char *first = strstr(out, "] weights ");
-    int count = count_of(out, "] weights ");
+    int count = count_in(out, "] weights ");
     for (const char *at = first; at; at = strstr(at + 1, "] weights "))
         assert_memory_equal(at, first, strlen("] weights ") + 16);
     return count;
@@ -40,7 +34,7 @@ static void expect_success(const result *r, int members) {
 static int count_lines(const char *out, const char *before, int step) {
     char line[64];
     snprintf(line, sizeof line, "%s%d ", before, step);
-    return count_of(out, line);
+    return count_in(out, line);
 }
 
 // ---- Losses ---------------------------------------------------------------------------------------
@@ -51,7 +45,7 @@ static void members_train_together(void **state) {
     expect_success(&r, 3);
     for (int step = 0; step < 8; step++)
         assert_int_equal(count_lines(r.out, "made step ", step), 3);
-    assert_int_equal(count_of(r.out, "] finished at step 8\n"), 3);
+    assert_int_equal(count_in(r.out, "] finished at step 8\n"), 3);
     forget(r);
 }
 
@@ -62,8 +56,8 @@ static void a_member_is_killed_at_each_place(void **state) {
     for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
         result r = RUN("run", "-n", "3", "--max-restarts=1", TRAINS, "8", "3", events[i]);
         expect_success(&r, 3);
-        assert_int_equal(count_of(r.err, "; it starts again, attempt 1 (0 restarts left)\n"), 1);
-        assert_int_equal(count_of(r.out, "] opened at step "), 4);
+        assert_int_equal(count_in(r.err, "; it starts again, attempt 1 (0 restarts left)\n"), 1);
+        assert_int_equal(count_in(r.out, "] opened at step "), 4);
         assert_int_equal(count_lines(r.out, "made step ", 7), 3);
         for (int step = 0; step < 8; step++)
             assert_true(count_lines(r.out, "made step ", step) >= 1);
@@ -75,7 +69,7 @@ static void two_members_are_killed_at_once(void **state) {
     (void)state;
     result r = RUN("run", "-n", "4", "--max-restarts=2", TRAINS, "8", "4", "0:pass:2", "3:step:2");
     expect_success(&r, 4);
-    assert_int_equal(count_of(r.err, "; it starts again, attempt 1 "), 2);
+    assert_int_equal(count_in(r.err, "; it starts again, attempt 1 "), 2);
     forget(r);
 }
 
@@ -86,7 +80,7 @@ static void survivors_do_not_wait_for_the_next_attempt(void **state) {
     note(&r);
     assert_int_equal(r.code, 0);
     assert_true(expect_same_weights(r.out) >= 2);
-    assert_true(count_of(r.out, "] finished at step ") == 3);
+    assert_true(count_in(r.out, "] finished at step ") == 3);
     forget(r);
 }
 
@@ -112,7 +106,7 @@ static void a_job_whose_members_are_all_lost_starts_again_from_its_checkpoint(vo
                    "8", "2", "0:ask:2", "0:whole:5", "1:whole:5", "0:pass:5", "1:pass:5");
     expect_success(&r, 2);
     assert_non_null(strstr(r.err, "; all ranks start again, attempt "));
-    assert_int_equal(count_of(r.out, "] opened at step 4 "), 2);
+    assert_int_equal(count_in(r.out, "] opened at step 4 "), 2);
     forget(r);
     remove_folder(folder);
 }
@@ -122,7 +116,7 @@ without_a_checkpoint_a_job_whose_members_are_all_lost_starts_from_the_beginning(
     (void)state;
     result r = RUN("run", "-n", "2", "--max-restarts=2", TRAINS, "8", "2", "0:pass:5", "1:pass:5");
     expect_success(&r, 2);
-    assert_int_equal(count_of(r.out, "] opened at step 0 "), 4);
+    assert_int_equal(count_in(r.out, "] opened at step 0 "), 4);
     forget(r);
 }
 
@@ -137,7 +131,7 @@ static void members_killed_again_and_again_reach_the_same_weights(void **state) 
                        seed % 2 ? "1" : "4", event);
         note(&r);
         assert_int_equal(r.code, 0);
-        assert_true(count_of(r.err, " was killed by signal ") >= 1);
+        assert_true(count_in(r.err, " was killed by signal ") >= 1);
         assert_true(expect_same_weights(r.out) >= 1);
         forget(r);
     }
@@ -156,7 +150,7 @@ static void a_rank_that_starts_while_the_job_ends_has_finished(void **state) {
         note(&r);
         assert_int_equal(r.code, 0);
         assert_true(expect_same_weights(r.out) >= 2);
-        assert_int_equal(count_of(r.out, "] finished at step "), 3);
+        assert_int_equal(count_in(r.out, "] finished at step "), 3);
         forget(r);
         remove_folder(folder);
     }
@@ -169,8 +163,8 @@ static void a_rank_that_is_killed_after_the_last_step_has_its_result(void **stat
     result r = RUN("run", "-n", "1", "--max-restarts=1", "--checkpoint-dir", folder.text, TRAINS,
                    "8", "1", "0:close:0");
     expect_success(&r, 1);
-    assert_int_equal(count_of(r.out, "] finished at step 8\n"), 1);
-    assert_int_equal(count_of(r.err, "; it starts again, attempt 1 "), 1);
+    assert_int_equal(count_in(r.out, "] finished at step 8\n"), 1);
+    assert_int_equal(count_in(r.err, "; it starts again, attempt 1 "), 1);
     forget(r);
     remove_folder(folder);
 }
@@ -181,7 +175,7 @@ static void a_job_of_one_rank_starts_again(void **state) {
     result r = RUN("run", "-n", "1", "--max-restarts=1", "--checkpoint-dir", folder.text, TRAINS,
                    "8", "1", "0:ask:2", "0:whole:5", "0:pass:5");
     expect_success(&r, 1);
-    assert_int_equal(count_of(r.out, "] opened at step 3 "), 1);
+    assert_int_equal(count_in(r.out, "] opened at step 3 "), 1);
     forget(r);
     remove_folder(folder);
 }
@@ -191,11 +185,11 @@ static void a_job_of_one_rank_starts_again(void **state) {
 static void expect_left(const char *event) {
     result r = RUN("run", "-n", "3", "--max-restarts=1", TRAINS, "10", "1", event);
     expect_success(&r, 2);
-    assert_int_equal(count_of(r.out, "] leaving at step "), 1);
-    assert_int_equal(count_of(r.err, "again"), 0);
+    assert_int_equal(count_in(r.out, "] leaving at step "), 1);
+    assert_int_equal(count_in(r.err, "again"), 0);
     // No step of the others has failed: each has made each step.
     for (int step = 0; step < 10; step++) assert_true(count_lines(r.out, "made step ", step) >= 2);
-    assert_int_equal(count_of(r.out, "made step 9 of 2\n"), 2);
+    assert_int_equal(count_in(r.out, "made step 9 of 2\n"), 2);
     forget(r);
 }
 
@@ -218,14 +212,14 @@ static void members_that_leave_together_write_a_checkpoint(void **state) {
                    "10", "1", "0:term:4", "1:term:4");
     note(&r);
     assert_int_equal(r.code, 0);
-    assert_int_equal(count_of(r.out, "] leaving at step 6\n"), 2);
+    assert_int_equal(count_in(r.out, "] leaving at step 6\n"), 2);
     path file = in_folder(folder, "step-6/index.json");
     assert_int_equal(access(file.text, R_OK), 0);
     forget(r);
     r = RUN("run", "-n", "3", "--max-restarts=1", "--checkpoint-dir", folder.text, TRAINS, "10",
             "1");
     expect_success(&r, 3);
-    assert_int_equal(count_of(r.out, "] opened at step 6 "), 3);
+    assert_int_equal(count_in(r.out, "] opened at step 6 "), 3);
     forget(r);
     remove_folder(folder);
 }
@@ -241,7 +235,7 @@ static void a_job_that_is_asked_to_end_writes_a_checkpoint(void **state) {
     result r = finish(l);
     testing_note("%s", r.err);
     assert_int_equal(r.code, 128 + SIGTERM);
-    assert_int_equal(count_of(r.out, "] leaving at step "), 2);
+    assert_int_equal(count_in(r.out, "] leaving at step "), 2);
     long long step =
         strtoll(strstr(r.out, "] leaving at step ") + strlen("] leaving at step "), NULL, 10);
     char name[64];
@@ -264,7 +258,7 @@ static void a_member_that_waits_for_others_leaves_when_it_is_asked_to(void **sta
     result r = finish(l);
     note(&r);
     assert_int_equal(r.code, 0);
-    assert_int_equal(count_of(r.out, "[1] leaving at step "), 1);
+    assert_int_equal(count_in(r.out, "[1] leaving at step "), 1);
     forget(r);
 }
 
@@ -288,9 +282,9 @@ static void an_error_of_a_step_costs_one_restart(void **state) {
         snprintf(event, sizeof event, "%d:fail:3", rank);
         result r = RUN("run", "-n", "3", "--max-restarts=3", TRAINS, "10", "3", event);
         expect_success(&r, 3);
-        assert_int_equal(count_of(r.err, "; it starts again, attempt 1 (2 restarts left)\n"), 1);
-        assert_int_equal(count_of(r.err, "; it starts again"), 1);
-        assert_int_equal(count_of(r.out, "] opened at step "), 4);
+        assert_int_equal(count_in(r.err, "; it starts again, attempt 1 (2 restarts left)\n"), 1);
+        assert_int_equal(count_in(r.err, "; it starts again"), 1);
+        assert_int_equal(count_in(r.out, "] opened at step "), 4);
         forget(r);
     }
 }
@@ -305,7 +299,7 @@ static void a_member_that_makes_a_pass_more_fails_all_with_the_step(void **state
         strstr(r.err, "members have made unequal numbers of backward passes in a step"));
     assert_non_null(strstr(r.err, "worker1 does all_reduce avg f32 24 (pass 2 in step 3, "));
     assert_non_null(strstr(r.err, "(pass 1 in step 4, "));
-    assert_int_equal(count_of(r.out, "] made step 4"), 0);
+    assert_int_equal(count_in(r.out, "] made step 4"), 0);
     forget(r);
 }
 

@@ -2,12 +2,10 @@
 // after the loss of a host. Each host has one rank, of the same number.
 #include "testing/testing.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../support/launched.h"
@@ -61,46 +59,22 @@ static void forget_all(hosts *h) {
     for (int i = 0; i < h->count; i++) forget(h->ended[i]);
 }
 
-static int count_of(const char *text, const char *part) {
-    int count = 0;
-    for (const char *at = text; (at = strstr(at, part)); at += strlen(part)) count++;
-    return count;
-}
-
 // How often the rank of |host| has begun attempt |attempt|.
 static int starts_of(const hosts *h, int host, int attempt) {
     char line[64];
     snprintf(line, sizeof line, "] rank %d attempt %d pid ", host, attempt);
-    return count_of(h->ended[host].out, line);
+    return count_in(h->ended[host].out, line);
 }
 
 static int count_all(const hosts *h, const char *part) {
     int count = 0;
-    for (int i = 0; i < h->count; i++) count += count_of(h->ended[i].out, part);
+    for (int i = 0; i < h->count; i++) count += count_in(h->ended[i].out, part);
     return count;
 }
 
 // Once on each host.
 static void expect_printed(const hosts *h, const char *line) {
-    for (int i = 0; i < h->count; i++) assert_int_equal(count_of(h->ended[i].err, line), 1);
-}
-
-static path make_fifo_named(path folder, const char *name) {
-    path fifo = in_folder(folder, name);
-    assert_int_equal(mkfifo(fifo.text, 0600), 0);
-    return fifo;
-}
-
-static path make_fifo(path folder) {
-    return make_fifo_named(folder, "fifo");
-}
-
-// Continues a shell that reads a line from |fifo|.
-static void write_fifo(path fifo) {
-    int fd = open(fifo.text, O_WRONLY | O_CLOEXEC);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, "go\n", 3), 3);
-    close(fd);
+    for (int i = 0; i < h->count; i++) assert_int_equal(count_in(h->ended[i].err, line), 1);
 }
 
 // ---- One rank starts again ------------------------------------------------------------------------
@@ -119,7 +93,7 @@ static void a_killed_rank_starts_again_and_those_of_other_hosts_continue(void **
             assert_int_equal(starts_of(&h, i, 0), 1);
             assert_int_equal(starts_of(&h, i, 1), i == victim);
             snprintf(line, sizeof line, "gradwire: rank %d (host %d, pid ", victim, victim);
-            assert_int_equal(count_of(h.ended[i].err, line), 1);
+            assert_int_equal(count_in(h.ended[i].err, line), 1);
         }
         assert_int_equal(count_all(&h, " continues as one of 2\n"), 2);
         assert_int_equal(count_all(&h, " is done as one of 3\n"), 3);
@@ -132,7 +106,7 @@ static void a_killed_rank_starts_again_and_those_of_other_hosts_continue(void **
 // The loss of a rank of another host that has started again is not the cause.
 static void a_rank_that_has_survived_a_loss_fails_for_its_own_reason(void **state) {
     (void)state;
-    path folder = make_folder(), end = make_fifo(folder);
+    path folder = make_folder(), end = make_fifo(folder, "fifo");
     char script[1200];
     snprintf(script, sizeof script,
              "case $RANK$TORCHELASTIC_RESTART_COUNT in 00) " ELASTIC
@@ -199,7 +173,7 @@ static void a_rank_that_does_not_end_for_a_restart_is_killed_on_its_host(void **
 // The rank of host 1 fails after that of host 0 has left the job and exited with 0.
 static void a_host_that_was_done_starts_its_rank_again_with_all(void **state) {
     (void)state;
-    path folder = make_folder(), fifo = make_fifo(folder), logs = in_folder(folder, "logs");
+    path folder = make_folder(), fifo = make_fifo(folder, "fifo"), logs = in_folder(folder, "logs");
     char script[1200];
     snprintf(script, sizeof script,
              "echo 6 > %s/step$RANK; " FIXED " %s none || exit; "
@@ -252,7 +226,7 @@ static void a_failure_beyond_the_budget_ends_the_job_on_all_hosts(void **state) 
         assert_int_equal(starts_of(&h, 1, attempt), attempt < 3);
     expect_printed(&h, ") was killed by signal 9 (Killed); no restart is left\n");
     for (int i = 0; i < HOSTS; i++)
-        assert_int_equal(count_of(h.ended[i].err, "gradwire: the first failure: rank 1 (host 1, "),
+        assert_int_equal(count_in(h.ended[i].err, "gradwire: the first failure: rank 1 (host 1, "),
                          i == 1);
     assert_non_null(strstr(h.ended[1].err, "gradwire:   role default, slot 1, attempt 2, host "));
     forget_all(&h);
@@ -362,7 +336,7 @@ static void the_others_continue_after_the_loss_of_a_host(void **state) {
         assert_int_equal(h.ended[1].code, 128 + SIGKILL);
         for (int i = 0; i < HOSTS; i += 2) {
             assert_int_equal(h.ended[i].code, rows[k].code);
-            assert_int_equal(count_of(h.ended[i].err, "gradwire: host 1 is lost, and the job "
+            assert_int_equal(count_in(h.ended[i].err, "gradwire: host 1 is lost, and the job "
                                                       "continues without it: "),
                              1);
         }
@@ -389,7 +363,7 @@ static void host_0_continues_after_the_loss_of_all_others(void **state) {
 // Ranks that remain start again after it as before: while a rank runs that has been a member of the job.
 static void a_rank_starts_again_after_the_loss_of_another_host(void **state) {
     (void)state;
-    path folder = make_folder(), fifo = make_fifo(folder), end = make_fifo_named(folder, "end");
+    path folder = make_folder(), fifo = make_fifo(folder, "fifo"), end = make_fifo(folder, "end");
     char script[1600];
     snprintf(script, sizeof script,
              "case $RANK$TORCHELASTIC_RESTART_COUNT in 20) " ELASTIC
@@ -429,7 +403,7 @@ static void a_loss_that_the_job_does_not_survive_ends_it(void **state) {
         snprintf(line, sizeof line, "gradwire: host %d is lost: ", lost);
         for (int i = 0; i < HOSTS; i++) {
             assert_int_equal(h.ended[i].code, i == lost ? 128 + SIGKILL : 125);
-            assert_int_equal(count_of(h.ended[i].err, line), i != lost);
+            assert_int_equal(count_in(h.ended[i].err, line), i != lost);
         }
         forget_all(&h);
     }
@@ -440,7 +414,7 @@ static void expect_end_without_host_2(hosts *h) {
     finish_all(h);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(h->ended[i].code, 125);
-        assert_int_equal(count_of(h->ended[i].err, "gradwire: host 2 is lost: "), 1);
+        assert_int_equal(count_in(h->ended[i].err, "gradwire: host 2 is lost: "), 1);
     }
     forget_all(h);
 }
@@ -479,7 +453,7 @@ static void workers_that_wait_for_a_lost_host_fail_to_join(void **state) {
 // Its link reports that, and kills it.
 static void a_host_whose_launcher_is_stopped_is_lost_and_the_others_continue(void **state) {
     (void)state;
-    path folder = make_folder(), fifo = make_fifo(folder);
+    path folder = make_folder(), fifo = make_fifo(folder, "fifo");
     char script[600];
     snprintf(script, sizeof script, "echo ready; [ $RANK = 1 ] && exec sleep 10000; read x < %s",
              fifo.text);

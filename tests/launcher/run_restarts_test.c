@@ -12,17 +12,11 @@
 #define ELASTIC GW_BUILD_DIR "/bin/case-restarts_elastic"
 #define FIXED GW_BUILD_DIR "/bin/case-restarts_fixed"
 
-static int count_of(const char *text, const char *part) {
-    int count = 0;
-    for (const char *at = text; (at = strstr(at, part)); at += strlen(part)) count++;
-    return count;
-}
-
 // How often |rank| has begun attempt |attempt|.
 static int starts_of(const char *out, int rank, int attempt) {
     char line[64];
     snprintf(line, sizeof line, "] rank %d attempt %d pid ", rank, attempt);
-    return count_of(out, line);
+    return count_in(out, line);
 }
 
 static void note(const result *r) {
@@ -42,9 +36,9 @@ static void expect_one_restarted(int rank, const char *way, const char *how) {
         assert_int_equal(starts_of(r.out, i, 0), 1);
         assert_int_equal(starts_of(r.out, i, 1), i == rank);
     }
-    assert_int_equal(count_of(r.out, " continues as one of 2\n"), 2);
-    assert_int_equal(count_of(r.out, " is done as one of 3\n"), 3);
-    assert_int_equal(count_of(r.err, "again"), 1);
+    assert_int_equal(count_in(r.out, " continues as one of 2\n"), 2);
+    assert_int_equal(count_in(r.out, " is done as one of 3\n"), 3);
+    assert_int_equal(count_in(r.err, "again"), 1);
     snprintf(line, sizeof line, ") %s; it starts again, attempt 1 (2 restarts left)\n", how);
     assert_non_null(strstr(r.err, line));
     snprintf(line, sizeof line, "gradwire: rank %d (pid ", rank);
@@ -70,8 +64,8 @@ static void two_ranks_lost_at_once_start_again(void **state) {
     result r = RUN("run", "-n", "3", "--max-restarts=2", ELASTIC, "02", "kill", "1");
     note(&r);
     assert_int_equal(r.code, 0);
-    assert_int_equal(count_of(r.out, " continues as one of 1\n"), 1);
-    assert_int_equal(count_of(r.out, " is done as one of 3\n"), 3);
+    assert_int_equal(count_in(r.out, " continues as one of 1\n"), 1);
+    assert_int_equal(count_in(r.out, " is done as one of 3\n"), 3);
     for (int i = 0; i < 3; i++) assert_int_equal(starts_of(r.out, i, 1), i != 1);
     assert_non_null(strstr(r.err, "attempt 1 (1 restart left)\n"));
     assert_non_null(strstr(r.err, "attempt 1 (0 restarts left)\n"));
@@ -85,7 +79,7 @@ static void a_silent_rank_is_killed_and_starts_again(void **state) {
     assert_int_equal(r.code, 0);
     assert_non_null(strstr(r.err, " dead, so it is killed: "));
     assert_non_null(strstr(r.err, "; it starts again, attempt 1 (0 restarts left)\n"));
-    assert_int_equal(count_of(r.out, " is done as one of 3\n"), 3);
+    assert_int_equal(count_in(r.out, " is done as one of 3\n"), 3);
     forget(r);
 }
 
@@ -128,12 +122,12 @@ static void expect_all_restarted(const char *policy) {
         assert_int_equal(starts_of(r.out, i, 0), 1);
         assert_int_equal(starts_of(r.out, i, 1), 1);
     }
-    assert_int_equal(count_of(r.out, " begins at step 0\n"), 3);
+    assert_int_equal(count_in(r.out, " begins at step 0\n"), 3);
     // A rank may have been ended before it had saved the third step.
     assert_int_equal(
-        count_of(r.out, " begins at step 2\n") + count_of(r.out, " begins at step 3\n"), 3);
-    assert_int_equal(count_of(r.out, " is done\n"), 3);
-    assert_int_equal(count_of(r.err, "again"), 1);
+        count_in(r.out, " begins at step 2\n") + count_in(r.out, " begins at step 3\n"), 3);
+    assert_int_equal(count_in(r.out, " is done\n"), 3);
+    assert_int_equal(count_in(r.err, "again"), 1);
     assert_non_null(strstr(r.err,
                            ") was killed by signal 9 (Killed); all ranks start again, attempt 1 "
                            "(0 restarts left)\n"));
@@ -156,7 +150,7 @@ static void a_rank_that_was_done_starts_again_with_all(void **state) {
     note(&r);
     assert_int_equal(r.code, 0);
     for (int i = 0; i < 3; i++) assert_int_equal(starts_of(r.out, i, 2), 1);
-    assert_int_equal(count_of(r.out, " is done\n"), 3);
+    assert_int_equal(count_in(r.out, " is done\n"), 3);
     forget(r);
     remove_folder(folder);
 }
@@ -223,8 +217,8 @@ static void a_failure_beyond_the_budget_ends_the_job(void **state) {
     r = RUN("run", "-n", "3", "--max-restarts=2", "--backoff=0", ELASTIC, "1", "kill", "3");
     note(&r);
     assert_int_equal(r.code, 128 + SIGKILL);
-    assert_int_equal(count_of(r.err, "it starts again"), 2);
-    assert_int_equal(count_of(r.err, ") was killed by signal 9 (Killed); no restart is left\n"), 1);
+    assert_int_equal(count_in(r.err, "it starts again"), 2);
+    assert_int_equal(count_in(r.err, ") was killed by signal 9 (Killed); no restart is left\n"), 1);
     assert_int_equal(starts_of(r.out, 1, 3), 0);
     forget(r);
 }
@@ -247,7 +241,7 @@ static void a_program_that_fails_before_it_joins_does_not_start_again(void **sta
     result r = RUN("run", "-n", "2", "--max-restarts=3", "sh", "-c", "exit 4");
     note(&r);
     assert_int_equal(r.code, 4);
-    assert_int_equal(count_of(r.err, "; it does not start again, since no worker had joined\n"), 1);
+    assert_int_equal(count_in(r.err, "; it does not start again, since no worker had joined\n"), 1);
     forget(r);
     for (int i = 0; i < 2; i++) {
         r = RUN("run", "-n", "3", "--max-restarts=3",

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -230,4 +231,23 @@ pid_t find_link(pid_t launcher) {
     do link = search_link(launcher);
     while (!link);
     return link;
+}
+
+int count_in(const char *text, const char *part) {
+    int count = 0;
+    for (const char *at = text; (at = strstr(at, part)); at += strlen(part)) count++;
+    return count;
+}
+
+path make_fifo(path folder, const char *name) {
+    path fifo = in_folder(folder, name);
+    assert_int_equal(mkfifo(fifo.text, 0600), 0);
+    return fifo;
+}
+
+void write_fifo(path fifo) {
+    int fd = open(fifo.text, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "go\n", 3), 3);
+    close(fd);
 }

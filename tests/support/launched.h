@@ -53,6 +53,9 @@ void close_input(launched *l);
 result finish(launched l);  // reads all that is left and waits
 void forget(result r);
 
+// How often |part| is in |text|.
+int count_in(const char *text, const char *part);
+
 // Opens a process by its number, to wait for its end; the number is from its output.
 int open_process(const char *number);
 bool has_ended(int process_fd);
@@ -64,6 +67,8 @@ pid_t find_link(pid_t launcher);
 // Makes a folder for the test, removed when the test has passed.
 path make_folder(void);
 path in_folder(path folder, const char *name);
+path make_fifo(path folder, const char *name);
+void write_fifo(path fifo);  // a line: continues a shell that reads one from it
 void await_in_file(const char *file, const char *text);  // until the file contains it
 path make_key(path folder);  // the key of a job, in a file that only its user can read
 void remove_folder(path folder);
