@@ -35,7 +35,7 @@
 // State of a program that follows neither from the step nor from model and optimizer (a scheduler, a generator, a
 // position in a stream) is copied by .save and .load. Change it only after gw_elastic_end has returned true.
 //
-// Without `gradwire run --max-restarts` the members are the workers of the job that the program joins: with a fixed
+// Without `gradwire run --max-restarts` or `--nnodes MIN:MAX` the members are the workers of the job that the program joins: with a fixed
 // world size, losses are survived (`gradwire run --on-failure=keep`), but no worker joins. In an elastic job of the
 // program's own (GW_JOB_CREATE, GW_JOB_JOIN) the worker that has created it waits for .size members, and others join at
 // any time. Over several hosts a next attempt joins at rank 0's host: while no member is left on host 0, it cannot join.

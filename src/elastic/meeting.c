@@ -46,7 +46,7 @@ static bool pauses(gw_elastic *j) {
     return are_few;
 }
 
-// All members of the group give up at once; what they have learned is kept.
+// All members of the group fail together, after a checkpoint.
 static bool give_up(gw_scope *root, gw_elastic *j) {
     if (!checkpoints_write(root, j)) return false;
     return scope_fail(root, GW_TIMEOUT,
