@@ -50,6 +50,11 @@ bool membership_has_declared(const membership *ms, int rank) {
     return x && x->is_declared_here;
 }
 
+const char *membership_failed(const membership *ms, int rank) {
+    const member *x = member_find(ms, rank);
+    return x && x->fact.stage == MEMBER_FAILED ? x->fact.why : NULL;
+}
+
 static bool suspects_any(const membership *ms) {
     for (member *x = NULL; (x = member_next(ms, x));)
         if (x->state == MEMBER_SUSPECTED) return true;

@@ -89,6 +89,8 @@ int membership_coordinator(
 uint64_t membership_incarnation(const membership *ms, int rank);  // 0: unknown
 bool membership_is_gone(const membership *ms, int rank);
 bool membership_has_declared(const membership *ms, int rank);  // it dead, for its silence
+// The error text of a member that is *failed*: it has ended while this worker was in doubt (MEM-20). NULL: it is not.
+const char *membership_failed(const membership *ms, int rank);
 // Whether it was present when this worker first received it in a view.
 bool membership_was_present(const membership *ms, int rank);
 bool membership_is_fenced(const membership *ms);

@@ -1,6 +1,7 @@
 // gradwire run on two hosts, which are this one twice. When any process of one host is stopped, killed or asked to end, at
 // any time, both hosts end, no rank is left, and the other host prints which host or rank it was, and why.
 // tests/clusters/run_test.c cuts hosts off.
+#include "testing/pace.h"
 #include "testing/testing.h"
 
 #include <poll.h>
@@ -362,6 +363,32 @@ static void a_rank_that_has_left_when_the_others_have_ended(void **state) {
     hit_ranks(AFTER_RANKS_END);
 }
 
+// A worker that was stopped for more than MEMBERSHIP_LATE_NS decides no end. MEM-21: it is fenced when the others have
+// ended, and its launcher gets the cause from it. Which launcher reports first is a race, hence several jobs.
+static void a_rank_that_is_killed_while_the_other_is_stopped(void **state) {
+    (void)state;
+    row rows[6];
+    int count = sizeof rows / sizeof rows[0];
+    for (int i = 0; i < count; i++) {
+        rows[i] = (row){ .who = RANK, .host = 0, .signal = SIGKILL, .when = AMID_THE_JOB };
+        prepare(&rows[i]);
+    }
+    for (int i = 0; i < count; i++) reach(&rows[i]);
+    for (int i = 0; i < count; i++) {
+        kill(rows[i].ranks[1], SIGSTOP);
+        kill(rows[i].of[0].pid, SIGSTOP);
+        hit(&rows[i]);
+    }
+    for (int64_t hit_ms = pace_now_ms(); pace_now_ms() - hit_ms < 2000;) poll(NULL, 0, 100);
+    for (int i = 0; i < count; i++) kill(rows[i].ranks[1], SIGCONT);
+    for (int i = 0; i < count; i++) {
+        for (int rank = 0; rank < HOSTS; rank++) wait_for_end(rows[i].rank_fds[rank]);
+        rows[i].rank_fds[0] = rows[i].rank_fds[1] = -1;
+        kill(rows[i].of[0].pid, SIGCONT);
+    }
+    for (int i = 0; i < count; i++) end(&rows[i]);
+}
+
 // The last of three hosts does not join. JOIN-8: a host that stops waiting for it ends the wait of the others.
 static void a_host_that_ends_before_all_have_met_ends_the_wait_of_the_others(void **state) {
     (void)state;
@@ -398,4 +425,5 @@ GW_TESTS_WITH_LIMIT(run_alive, 120,
                     in_the_middle_of_the_job, before_all_ranks_end,
                     after_the_ranks_of_a_host_have_ended, a_rank_before_it_joins,
                     a_rank_in_the_middle_of_the_job,
+                    a_rank_that_is_killed_while_the_other_is_stopped,
                     a_rank_that_has_left_when_the_others_have_ended);

@@ -56,7 +56,17 @@ static void coordinator_changed(void *user, int coordinator) {
     admission_check_on_loop(a);
 }
 
+// Of members whose end this worker could not decide: the likely cause of what fails here (LAUN-10).
+static void report_failed_members(agent *a) {
+    for (int rank = 0; rank < a->member_count; rank++) {
+        if (!member_table_is_known(a, (uint32_t)rank)) continue;
+        const char *why = membership_failed(a->membership->machine, rank);
+        if (why) agent_notify_launcher(a, "lost", agent_member(a, rank)->worker.incarnation, why);
+    }
+}
+
 static void fenced(void *user, const gw_error *why) {
+    report_failed_members(user);
     agent_fence_on_loop(user, why);
 }
 
