@@ -56,5 +56,6 @@
 #include <gradwire/parallel.h>
 #include <gradwire/checkpoint.h>
 #include <gradwire/elastic.h>
+#include <gradwire/trace.h>
 
 #endif

@@ -8,6 +8,8 @@
 //
 // The variable GW_LOG sets a level, the path of a file to which lines are appended, or both:
 // GW_LOG=warning,/var/log/job.log or GW_LOG=,job.log or GW_LOG=none. What the program sets has priority over GW_LOG.
+// With GW_LOG_TIME=1 lines have the seconds since the process first used the library, with GW_LOG_TIME=wall the time in UTC:
+// "gradwire [12.345 s]: ...".
 //
 // GW_TRACE_ERRORS=1 logs the first error of each scope when it happens, with the source line of the remote call that
 // failed, or, if the program was built with -g, of the operation (by addr2line). GW_ABORT_ON_ERROR=1 ends the process

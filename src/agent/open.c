@@ -1,6 +1,7 @@
 // The life of an agent: opening it on a scope, and closing it with the scope.
 #include "agent/open.h"
 
+#include "agent/bodies/observe.h"
 #include "agent/changes/stop.h"
 #include "agent/dispatch/receive.h"
 #include "agent/joining/joining.h"
@@ -39,6 +40,7 @@ static void await_visitors(const agent *a) {
 static void close_agent(agent *a) {
     env_enter(a->env);
     agent_leave_on_loop(a);
+    observe_close_on_loop(a);
     pool_join_on_loop(&a->pool);
     send_drop_loopback(a);
     leaving_stop_on_loop(a);
@@ -176,12 +178,15 @@ static gw_status start_on_loop(agent *a, const join_options *o, gw_error *error)
     agent_notify_launcher(a, "joins", a->incarnation, group);
     if (!a->name[0])
         snprintf(a->name, sizeof a->name, "worker-%016llx", (unsigned long long)a->incarnation);
+    observe_identify(a);
+    observe_begin_on_loop(a);
     gw_status status = protect(a, error);
     if (!status) status = open_peers(a, o, error);
     // A worker that cannot run functions does not join; in a job of known size it publishes the reason (join.c).
     if (!status && o->job) status = pool_add_thread_on_loop(&a->pool, error);
     if (!status) status = find_others(a, o, error);
     if (!status) a->phase = AGENT_SERVING;
+    if (!status) observe_identify(a);
     env_listen_to_launcher(a->env, NULL, NULL);
     agent_notify_launcher(a, status ? "refused" : "joined", a->incarnation, "");
     if (!status && a->job)
@@ -250,6 +255,7 @@ void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options
     a->protection = o.protection;
     a->owns_env = owns_env;
     a->root = root;
+    observe_open(a);
     a->spare = send_make_spare();
     a->loopback_task.run = receive_loopback;
     if (start(a, &o, &options, &error)) {

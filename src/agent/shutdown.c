@@ -1,11 +1,13 @@
 // gw_rpc_shutdown and gw_rpc_leave.
 #include "agent/leaving/leave_internal.h"
 
-#include "agent/bodies/context.h"
+#include "agent/bodies/observe.h"
 #include "agent/changes/stop.h"
 #include "agent/leaving/awaits.h"
 #include "base/failpoint.h"
+#include "trace/record.h"
 
+#include <stdio.h>
 #include <string.h>
 
 // How the program leaves.
@@ -83,21 +85,33 @@ static void stop_waiting_for_others(agent *a, gw_scope *root, waiter *w, int64_t
     leaving_ask_alone_on_loop(a);
 }
 
+typedef struct leave_wait {
+    waiter waiter;
+    const way *way;
+} leave_wait;
+
+static void describe_leave(const waiter *w, trace_activity *out) {
+    out->kind = TRACE_WAITS_SHUTDOWN;
+    snprintf(out->what, sizeof out->what, "%s", list_entry(w, leave_wait, waiter)->way->function);
+}
+
 static void wait_until_over(agent *a, gw_scope *root, const way *way, int64_t timeout_ms) {
     leaving *l = &a->leaving;
-    waiter w = { .what = way->what };
+    leave_wait here = { .waiter = { .what = way->what, .describe = describe_leave }, .way = way };
+    waiter *w = &here.waiter;
     gw_error late = { 0 };
     int64_t until_ns = deadline_after_ms(env_now_ns(a->env), timeout_ms);
-    l->waiting = &w;
+    l->waiting = w;
+    trace_record_text(TRACE_SHUTDOWN, a->observer.row, a->incarnation, 0, way->function);
     way->ask(a);
     failpoint("shutdown");
     while (!l->over) {
-        w.woken = false;
-        w.patient = a->phase == AGENT_ASKED;
+        w->woken = false;
+        w->patient = a->phase == AGENT_ASKED;
         bool is_bound = a->phase == AGENT_ASKED && !l->alone;
-        bool woken = context_wait_on_loop(a, root, &w, is_bound ? until_ns : ENV_NEVER);
+        bool woken = context_wait_on_loop(a, root, w, is_bound ? until_ns : ENV_NEVER);
         if (!woken && is_bound && a->phase == AGENT_ASKED && !l->over)
-            stop_waiting_for_others(a, root, &w, timeout_ms, &late);
+            stop_waiting_for_others(a, root, w, timeout_ms, &late);
     }
     l->waiting = NULL;
     report_unheard(a, root);

@@ -4,6 +4,7 @@
 #include "tensor/dtype.h"
 #include <gradwire/ops.h>
 #include <inttypes.h>
+#include "trace/record.h"
 
 enum { ROOTS_SMALL = 4 };
 
@@ -81,8 +82,18 @@ static void walk(gw_scope *s, gw_tensor *const *roots, int count, gw_backward_op
     for (int i = 0; i < count; i++) handle_release(roots[i]);
 }
 
+// Distributed passes have the same id on all workers: that of the scope.
+static void walk_recorded(gw_scope *s, gw_tensor *const *roots, int count,
+                          gw_backward_options options) {
+    bool is_on = trace_is_on(TRACE_PASS);
+    if (is_on) trace_record(TRACE_PASS_BEGUN, -1, gw_scope_id(s), 0, 0);
+    walk(s, roots, count, options);
+    if (is_on)
+        trace_record(TRACE_PASS_ENDED, -1, gw_scope_id(s), s->error ? s->error->status : GW_OK, 0);
+}
+
 void gw_backward_with(gw_scope *s, gw_tensor *loss, gw_backward_options options) {
-    if (check(s, loss, &options)) walk(s, &loss, 1, options);
+    if (check(s, loss, &options)) walk_recorded(s, &loss, 1, options);
     if (!gw_ok(s)) gates_report_failure(s);
 }
 
@@ -98,6 +109,6 @@ void gw_backward_roots_with(gw_scope *s, gw_tensor *const *roots, int count,
         fail(s, ".gradient cannot be given for several losses");
     }
     for (int i = 0; i < count && gw_ok(s); i++) check(s, roots[i], &options);
-    if (gw_ok(s)) walk(s, roots, count, options);
+    if (gw_ok(s)) walk_recorded(s, roots, count, options);
     if (!gw_ok(s)) gates_report_failure(s);
 }

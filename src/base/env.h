@@ -29,6 +29,7 @@
 #include <gradwire/status.h>
 
 typedef struct env env;
+struct trace_activity;
 
 #define ENV_NEVER INT64_MAX  // a time that is never reached
 
@@ -41,6 +42,8 @@ typedef struct waiter {
     bool patient;    // waits for long: threads that wait for work may poll first
     bool runs_pass;  // of a thread that runs a backward pass, for its other workers
     const char *what;  // what it waits for, for stall reports: "the reply of ps"; may be NULL
+    // Fills what else is known of the wait; NULL: nothing. With the loop lock.
+    void (*describe)(const struct waiter *w, struct trace_activity *out);
     bool woken;
     void *parked;  // for the env
 } waiter;

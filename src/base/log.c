@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { LINE_MAX_BYTES = 1024, BLOCK_LINES_MAX = 128 };
@@ -31,6 +32,44 @@ static const char *const level_names[] = {
     [GW_LOG_INFO] = "info",
 };
 
+// ---- Time ---------------------------------------------------------------------------------------
+// Set once, with the environment.
+static enum { TIME_NONE, TIME_ELAPSED, TIME_WALL } time_shown;
+static struct timespec first_used;
+
+static void read_time(void) {
+    const char *text = getenv("GW_LOG_TIME");
+    clock_gettime(CLOCK_MONOTONIC, &first_used);
+    if (text && strcmp(text, "1") == 0) time_shown = TIME_ELAPSED;
+    if (text && strcmp(text, "wall") == 0) time_shown = TIME_WALL;
+}
+
+enum { TITLE_BYTES = 64 };
+
+// "gradwire: ", "gradwire [12.345 s]: " or "gradwire [2026-11-28T05:20:01.123Z]: ".
+static size_t put_title(char out[TITLE_BYTES]) {
+    struct timespec now;
+    struct tm date;
+    int size = 0;
+    if (time_shown == TIME_ELAPSED) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        int64_t ms =
+            (now.tv_sec - first_used.tv_sec) * 1000 + (now.tv_nsec - first_used.tv_nsec) / 1000000;
+        size = snprintf(out, TITLE_BYTES, "gradwire [%lld.%03d s]: ", (long long)(ms / 1000),
+                        (int)(ms % 1000));
+    } else if (time_shown == TIME_WALL) {
+        clock_gettime(CLOCK_REALTIME, &now);
+        gmtime_r(&now.tv_sec, &date);
+        size = (int)strftime(out, TITLE_BYTES, "gradwire [%Y-%m-%dT%H:%M:%S", &date);
+        size += snprintf(out + size, (size_t)(TITLE_BYTES - size),
+                         ".%03dZ]: ", (int)(now.tv_nsec / 1000000));
+    } else {
+        size = snprintf(out, TITLE_BYTES, "gradwire: ");
+    }
+    return (size_t)size;
+}
+
+// ---- The environment -------------------------------------------------------------------------
 static void complain(const char *about, const char *text) {
     dprintf(STDERR_FILENO, "gradwire: GW_LOG=%s: %s\n", about, text);
 }
@@ -46,6 +85,7 @@ static bool find_level(const char *name, size_t size, gw_log_level *out) {
 
 static void read_environment(void) {
     const char *text = getenv("GW_LOG");
+    read_time();
     if (!text) return;
     size_t size = strcspn(text, ",");
     gw_log_level level = settings.level;
@@ -75,9 +115,10 @@ void gw_log_set_sink(void (*sink)(void *context, gw_log_level level, const char 
 // ---- Lines --------------------------------------------------------------------------------------
 // In one write, so that lines of several threads and processes do not mix.
 static void print(const char *line) {
-    char text[LINE_MAX_BYTES + 16];
-    int size = snprintf(text, sizeof text, "gradwire: %s\n", line);
-    ssize_t written = write(settings.fd, text, (size_t)size);
+    char text[LINE_MAX_BYTES + TITLE_BYTES];
+    size_t at = put_title(text);
+    at += (size_t)snprintf(text + at, sizeof text - at, "%s\n", line);
+    ssize_t written = write(settings.fd, text, at);
     (void)written;  // a failure cannot be reported anywhere else
 }
 
@@ -140,13 +181,14 @@ void log_info(const char *format, ...) {
 
 // All lines in one write.
 static void print_block(char *text) {
-    static const char title[] = "gradwire: ";
+    char title[TITLE_BYTES];
+    size_t title_size = put_title(title);
     struct iovec parts[3 * BLOCK_LINES_MAX];
     int count = 0;
     for (char *line = text; line && count < 3 * BLOCK_LINES_MAX;) {
         char *next = strchr(line, '\n');
         size_t size = next ? (size_t)(next - line) : strlen(line);
-        parts[count++] = (struct iovec){ (char *)title, sizeof title - 1 };
+        parts[count++] = (struct iovec){ title, title_size };
         parts[count++] = (struct iovec){ line, size };
         parts[count++] = (struct iovec){ "\n", 1 };
         line = next ? next + 1 : NULL;

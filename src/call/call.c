@@ -1,12 +1,14 @@
 // The caller's side: a request is sent, and ends.
 #include "call/call.h"
 
+#include "agent/bodies/observe.h"
 #include "agent/members/member_table.h"
 #include "base/failpoint.h"
 #include "base/mutation.h"
 #include "call/flow_control.h"
 #include "call/protocol.h"
 #include "future/future.h"
+#include "trace/record.h"
 
 #include <stdio.h>
 
@@ -96,8 +98,17 @@ static void forget(gw_future *f) {
     flow_wake_on_loop(a, f->to);
 }
 
+static void record_end(const gw_future *f, uint64_t call) {
+    const agent *a = f->agent;
+    const gw_error *e = result_error(future_result(f));
+    if (trace_is_on(TRACE_CALL))
+        trace_record_text(TRACE_CALL_ENDED, a->observer.row, trace_call_id(a->rank, call),
+                          e ? e->status : GW_OK, f->function);
+}
+
 static void finish(gw_future *f, result *r) {
     agent *a = f->agent;
+    uint64_t call = f->call;
     forget(f);
     if (future_result(f)) {
         result_release_on_loop(a, r);
@@ -105,6 +116,7 @@ static void finish(gw_future *f, result *r) {
     } else {
         future_complete_on_loop(f, r);
     }
+    record_end(f, call);
     future_release_on_loop(f);
     leaving_check_on_loop(a);
 }
@@ -122,6 +134,9 @@ gw_status call_send_on_loop(call *c) {
         return status;
     }
     calls_of(a)->made_count++;
+    if (trace_is_on(TRACE_CALL))
+        trace_record_text(TRACE_CALL_MADE, a->observer.row, trace_call_id(a->rank, c->fixed.call),
+                          (uint64_t)c->to, c->future ? c->future->function : "");
     failpoint("before_send");
     status = outgoing_send_on_loop(&c->outgoing, c->to, REQUEST_ATTACHMENTS_FIELD, true, &c->error);
     if (!status) {
@@ -155,7 +170,10 @@ static void give_up(gw_future *f, gw_error *error) {
     // Promises that the callee was to keep still need its reply.
     if (f->call && !list_is_empty(&f->forwards)) return;
     agent *a = f->agent;
-    if (f->call) forget(f);
+    if (f->call) {
+        record_end(f, f->call);
+        forget(f);
+    }
     future_release_on_loop(f);
     leaving_check_on_loop(a);
 }
@@ -210,9 +228,17 @@ static bool forward_result(gw_future *f, int consumer, uint64_t promise) {
     return agent_send_on_loop(f->agent, f->to, m, true, NULL) == GW_OK;
 }
 
+static void describe(const gw_future *f, trace_activity *out) {
+    if (!f->call) return;
+    out->kind = TRACE_WAITS_REPLY;
+    out->number = f->call;
+    trace_activity_add_rank(out, f->to);
+}
+
 const future_source call_source = { .cancel = call_cancel_on_loop,
                                     .producer = producer,
-                                    .forward = forward_result };
+                                    .forward = forward_result,
+                                    .describe = describe };
 
 static void resolve_call(void *user, result *r) {
     gw_future *f = user;

@@ -1,6 +1,7 @@
 // The service of calls: its functions for the agent.
 #include "call/calls.h"
 
+#include "agent/bodies/observe.h"
 #include "agent/dispatch/deferred.h"
 #include "call/call.h"
 #include "call/flow_control.h"
@@ -8,6 +9,7 @@
 #include "call/server.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 // ---- Messages -----------------------------------------------------------------------------------
@@ -114,6 +116,37 @@ static const served_call *find_acting(const agent *a) {
     return NULL;
 }
 
+// What a call that has not started waits for.
+static void describe_queued(const served_call *s, trace_activity *out) {
+    const char *what = "a worker thread";
+    out->kind = TRACE_QUEUED;
+    if (s->state == SERVED_ARGUMENTS) what = "its arguments, or its object to be made";
+    if (s->state == SERVED_DEFERRED) what = "its caller to receive replies (flow control)";
+    if (s->state == SERVED_ORDER) what = "earlier calls of its caller to start";
+    snprintf(out->in, sizeof out->in, "%s", what);
+    if (s->state == SERVED_TURN) activity_add_turn(out, s->agent, s->object->turn);
+}
+
+static void observe(const agent *a, observation *out) {
+    const calls *c = calls_of(a);
+    for (map_cursor e = { 0 }; map_next(&c->served, &e);) {
+        served_call *s = e.value;
+        if (s->state >= SERVED_ENDED) continue;
+        trace_activity x = activity_of(TRACE_RUNS, s->header.function, NULL);
+        x.caller = s->caller;
+        x.call = s->header.fixed.call;
+        if (s->state == SERVED_RUNNING) x.tid = s->tid;
+        if (s->state < SERVED_RUNNING) describe_queued(s, &x);
+        if (s->state == SERVED_RESULT) {
+            x.kind = TRACE_QUEUED;
+            snprintf(x.in, sizeof x.in, "the future that it has returned");
+        }
+        observation_add(out, &x, &s->seen_ns);
+    }
+    out->counters[TRACE_CALLS_MADE] = c->made_count - c->out.count;
+    out->counters[TRACE_CALLS_SERVED] = c->served_count - c->served.count;
+}
+
 // A future that has resolved with a value, which the reply contains.
 static bool has_value(const gw_future *f) {
     const result *r = f ? future_result(f) : NULL;
@@ -170,6 +203,7 @@ const service call_service = {
     .lost = lost,
     .writable = writable,
     .pending = list_pending,
+    .observe = observe,
     .acts = acts,
     .serves_for = serves_for,
     .has_called = has_called,

@@ -1,5 +1,6 @@
 #include "call/flow_control.h"
 
+#include "agent/bodies/observe.h"
 #include "call/calls.h"
 
 // ---- Requests -----------------------------------------------------------------------------------
@@ -7,6 +8,7 @@
 typedef struct flow_wait {
     list_node link;
     waiter waiter;
+    int to;  // rank
 } flow_wait;
 
 static bool is_remote(const agent *a, int rank) {
@@ -54,13 +56,17 @@ void flow_wake_on_loop(agent *a, int rank) {
     wake_first_of(a, &call_peer_of(a, rank)->waiting_large);
 }
 
+static void describe(const waiter *w, trace_activity *out) {
+    trace_activity_add_rank(out, list_entry(w, flow_wait, waiter)->to);
+}
+
 // One after the other, in the order of their arrival: of those that may have bulk a smaller one
 // does not overtake a larger one for ever.
 static gw_status wait(agent *a, gw_scope *s, int rank, uint64_t size, bool counts, int64_t until_ns,
                       gw_error *error) {
     gw_status status = GW_OK;
     list_node *waiting = waiting_of(a, rank, size);
-    flow_wait w = { .waiter.what = "flow control" };
+    flow_wait w = { .waiter = { .what = "flow control", .describe = describe }, .to = rank };
     list_append(waiting, &w.link);
     while (!agent_member(a, rank)->lost && a->phase != AGENT_LEFT) {
         if (waiting->next == &w.link && has_room(a, rank, size, counts)) break;

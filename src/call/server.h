@@ -76,7 +76,10 @@ typedef struct served_call {
     pool_job job;
     task task;
 
+    int64_t seen_ns;  // when observe_on_loop first saw it in its state; 0: not yet
+
     // running
+    int tid;  // of its thread
     bool ran;
     gw_scope *scope;
     context context;

@@ -7,6 +7,7 @@
 #include "agent/settings/process_fork.h"
 #include "call/error_trace.h"
 #include "call/protocol.h"
+#include "trace/record.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -86,6 +87,11 @@ static void fail_before(served_call *s, gw_error *error) {
     scope_fail_with(s->scope, error);
 }
 
+static void record(const served_call *s, trace_kind kind, uint64_t value, const char *name) {
+    trace_record_text(kind, s->agent->observer.row, trace_call_id(s->caller, s->header.fixed.call),
+                      value, name);
+}
+
 static gw_value run_body(served_call *s, object **out_made) {
     gw_error error;
     gw_value on_stack[ARGS_ON_STACK], *values = on_stack;
@@ -112,9 +118,16 @@ static gw_value run_body(served_call *s, object **out_made) {
                      .values = values,
                      .caller = agent_member(s->agent, s->caller)->worker };
     s->ran = true;
+    s->tid = trace_thread_id();
     failpoint("running");
+    bool is_recorded = trace_is_on(TRACE_CALL);
+    if (is_recorded) record(s, TRACE_BODY_BEGUN, (uint64_t)s->caller, name.text);
     gw_value v = call_body(s, &args, out_made);
-    context_report_if_long(&s->context, began);
+    if (is_recorded)
+        record(s, TRACE_BODY_ENDED, s->scope->error ? s->scope->error->status : GW_OK, name.text);
+    int64_t took_ns = context_report_if_long(&s->context, began);
+    if (took_ns >= TRACE_SLOW_NS && trace_is_on(TRACE_SLOW))
+        record(s, TRACE_SLOW_BODY, (uint64_t)took_ns, name.text);
     return v;
 }
 

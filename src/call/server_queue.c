@@ -205,6 +205,7 @@ void served_call_schedule_on_loop(served_call *s) {
     s->context = (context){ .agent = s->agent,
                             .serves = true,
                             .caller = s->caller,
+                            .call = s->header.fixed.call,
                             .caller_scope = s->header.fixed.scope,
                             .has_pass = s->header.fixed.has_pass,
                             .may_wait = !inline_,
@@ -349,5 +350,6 @@ void served_call_apply_on_loop(served_call *s, served_call_event event) {
     const rule *r = machine_find(rules, sizeof rules, sizeof *rules, s->state, event);
     assert(r);  // all events are local
     s->state = r->to;
+    s->seen_ns = 0;
     r->action(s);
 }

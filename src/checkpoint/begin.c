@@ -8,6 +8,7 @@
 #include "collective/opening/opening.h"
 #include "tensor/tensor.h"
 #include <gradwire/ops.h>
+#include "trace/record.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -174,6 +175,8 @@ gw_future *gw_checkpoint_begin_with(gw_scope *s, const char *folder, gw_group *g
         return &future_poison;
     }
     gw_future *f = scope_own_or(s, handle_retain(w->future), &future_poison);
+    trace_record_text(TRACE_CHECKPOINT_BEGUN, w->agent->observer.row, (uint64_t)w->draft.name.step,
+                      0, folder);
     writing_start(w);
     return f;
 }

@@ -7,6 +7,7 @@
 #include "tensor/tensor.h"
 #include <gradwire/collective.h>
 #include <gradwire/ops.h>
+#include "trace/record.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -308,6 +309,8 @@ static void finish(writing *w) {
     shares_fini(&w->shares);
     checkpoint_fini(&w->values);
     gw_error e = gw_scope_close(w->scope);
+    trace_record_text(TRACE_CHECKPOINT_ENDED, w->agent->observer.row, (uint64_t)w->draft.name.step,
+                      e.status, path);
     if (e.status) error_prefix(&e, "gw_checkpoint_begin");
     result *r = result_of(path, &e);
     writings *all = agent_state(w->agent, &writings_data);

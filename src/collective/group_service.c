@@ -1,4 +1,5 @@
 // The service of groups: their messages, and the effects of members that leave or are lost.
+#include "agent/bodies/observe.h"
 #include "agent/dispatch/deferred.h"
 #include "base/mem.h"
 #include "collective/abort/abort.h"
@@ -8,6 +9,7 @@
 #include "collective/group/groups_state.h"
 #include "collective/opening/join.h"
 #include "collective/opening/opening.h"
+#include "collective/run/activity.h"
 #include "collective/run/run.h"
 #include "collective/run/stall_report.h"
 #include "wire/codec.h"
@@ -370,6 +372,21 @@ static void free_state(void *state) {
     mem_free(x);
 }
 
+// Collectives that a backward pass waits for; others are described by the waits of their callers.
+static void observe(const agent *a, observation *out) {
+    map_cursor at = { 0 };
+    for (const gw_group *g; (g = groups_next_on_loop(a, &at));) {
+        list_each(l, &g->runs) {
+            run *r = list_entry(l, run, link);
+            if (!activity_waits_for(r) || !list_is_empty(&r->future->waits)) continue;
+            trace_activity x = activity_of(TRACE_WAITS_COLLECTIVE, "", NULL);
+            run_describe_on_loop(r, &x);
+            observation_add(out, &x, &r->seen_ns);
+        }
+    }
+    out->counters[TRACE_COLLECTIVES] = groups_of(a)->ended_count;
+}
+
 const service group_service = {
     .name = "group",
     .data = &group_data,
@@ -384,6 +401,7 @@ const service group_service = {
     .joined = joined,
     .lost = lost,
     .pending = list_pending,
+    .observe = observe,
     .acts = acts,
     .missed_error = find_missed_error,
     .stop = stop,

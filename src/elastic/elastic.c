@@ -9,6 +9,7 @@
 #include "parallel/shard/shard.h"
 #include <gradwire/ops.h>
 #include <gradwire/ref.h>
+#include "trace/record.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -335,6 +336,9 @@ bool gw_elastic_end(gw_elastic *j, gw_scope *s) {
     }
     if (e.status) return made == 1;
     j->repeats = 0;
+    if (trace_is_on(TRACE_STEP))
+        trace_record(TRACE_ELASTIC_STEP, j->agent->observer.row, (uint64_t)j->step_number,
+                     (uint64_t)j->ddp->group->count, 0);
     return check_step(j, made);
 }
 

@@ -1,5 +1,6 @@
 #include "future/future.h"
 
+#include "agent/bodies/observe.h"
 #include "base/mem.h"
 #include "base/mutation.h"
 
@@ -9,6 +10,7 @@
 typedef struct future_wait {
     list_node link;
     waiter waiter;
+    const gw_future *future;
 } future_wait;
 
 static void free_future(gw_future *f) {
@@ -166,10 +168,16 @@ bool future_await_on_loop(gw_future *f, continuation *c) {
     return true;
 }
 
+static void describe_wait(const waiter *x, trace_activity *out) {
+    const gw_future *f = list_entry(x, future_wait, waiter)->future;
+    activity_set_site(out, f->called_at);
+    if (f->source && f->source->describe) f->source->describe(f, out);
+}
+
 bool future_wait_on_loop(gw_future *f, gw_scope *s, int64_t until_ns) {
     begin(f);
     if (future_result(f)) return true;
-    future_wait w = { .waiter.what = f->function };
+    future_wait w = { .waiter = { .what = f->function, .describe = describe_wait }, .future = f };
     list_append(&f->waits, &w.link);
     context_wait_on_loop(f->agent, s, &w.waiter, until_ns);
     list_remove(&w.link);

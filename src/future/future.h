@@ -68,6 +68,8 @@ typedef struct future_source {
     // this worker has to; and the request to that worker to do so, false if it cannot be sent.
     int (*producer)(const gw_future *f);
     bool (*forward)(gw_future *f, int consumer, uint64_t promise);
+    // Fills what a wait for it waits for (trace/table.h).
+    void (*describe)(const gw_future *f, struct trace_activity *out);
     bool is_owner;  // of the referenced value: it sends the value even if this worker is lost
     // The error of the future was given to the program, by a wait or a query. Without the
     // loop lock.

@@ -14,6 +14,7 @@
 #include "net/loop/loop.h"
 #include "net/shm/shm.h"
 #include "net/tcp/tcp.h"
+#include "trace/region.h"
 
 typedef struct thread {
     list_node link;
@@ -139,6 +140,7 @@ gw_status env_os_open(env **out, gw_error *error) {
     o->base = (env){ .class = &os_class,
                      .transports = transports_from_environment(),
                      .descriptor_max = descriptor_max() };
+    trace_open();
     pthread_mutex_init(&o->loop_lock, NULL);
     list_init(&o->deferred);
     list_init(&o->drains);

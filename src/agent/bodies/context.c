@@ -1,7 +1,9 @@
 #include "agent/bodies/context.h"
 
+#include "agent/bodies/observe.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "trace/record.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -74,13 +76,15 @@ body_start context_body_starts(const context *c) {
     return (body_start){ now_ns, c->may_wait ? 0 : cpu_recently_ns(now_ns) };
 }
 
-void context_report_if_long(const context *c, body_start began) {
-    if (c->may_wait || env_now_ns(c->agent->env) - began.now_ns < LONG_NS) return;
+int64_t context_report_if_long(const context *c, body_start began) {
+    int64_t passed_ns = env_now_ns(c->agent->env) - began.now_ns;
+    if (c->may_wait || passed_ns < LONG_NS) return passed_ns;
     int64_t took_ns = cpu_now_ns() - began.cpu_ns;
-    if (took_ns < LONG_NS) return;
+    if (took_ns < LONG_NS) return passed_ns;
     log_line("%s: %s ran for %lld ms, and other calls had to wait for it: register long functions "
              "as GW_POOL",
              c->agent->name, name_of_body(c).text, (long long)(took_ns / 1000000));
+    return passed_ns;
 }
 
 gw_status context_check_wait(gw_scope *s, gw_error *error) {
@@ -179,27 +183,47 @@ static held_turn *next_to_take(gw_scope *s, context **out_context) {
 typedef struct turn_wait {
     turn_request request;
     waiter waiter;
-    env *env;
+    agent *agent;
+    const turn *turn;
     bool granted;
 } turn_wait;
 
 static void turn_granted(turn_request *r) {
     turn_wait *w = (turn_wait *)(void *)r;
     w->granted = true;
-    env_wake(w->env, &w->waiter);
+    env_wake(w->agent->env, &w->waiter);
+}
+
+static void describe_turn(const waiter *x, trace_activity *out) {
+    const turn_wait *w = list_entry(x, turn_wait, waiter);
+    out->kind = TRACE_WAITS_TURN;
+    activity_add_turn(out, w->agent, w->turn);
+}
+
+// A wait that is one of the agent's |waits|.
+static bool wait_as(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
+    context_wait here = { .waiter = w, .scope = s, .tid = trace_thread_id() };
+    list_append(&a->waits, &here.link);
+    observe_begin_on_loop(a);
+    bool woken = env_wait(a->env, w, until_ns);
+    list_remove(&here.link);
+    return woken;
 }
 
 // A turn that was released is taken again in any case; a new one until |until_ns| or until |c| is cancelled.
 static bool wait_for_turn(agent *a, turn *t, context *c, bool is_new, int64_t until_ns) {
-    turn_wait w = { .request.granted = turn_granted, .waiter.what = "a turn", .env = a->env };
+    turn_wait w = { .request.granted = turn_granted,
+                    .waiter = { .what = "a turn", .describe = describe_turn },
+                    .agent = a,
+                    .turn = t };
     if (turn_take_on_loop(t, &w.request)) return true;
     if (!is_new) {
-        env_wait(a->env, &w.waiter, ENV_NEVER);
+        wait_as(a, c->scope, &w.waiter, ENV_NEVER);
         return true;
     }
     gw_error ignored;
     c->waiting = &w.waiter;
-    if (!context_check_cancelled(c->scope, &ignored)) env_wait(a->env, &w.waiter, until_ns);
+    if (!context_check_cancelled(c->scope, &ignored)) wait_as(a, c->scope, &w.waiter, until_ns);
     c->waiting = NULL;
     if (!w.granted) turn_cancel_on_loop(&w.request);
     return w.granted;
@@ -244,10 +268,13 @@ static bool give_up_and_wait(agent *a, gw_scope *s, waiter *w, int64_t until_ns)
 }
 
 bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
-    context_wait here = { .waiter = w };
+    context_wait here = { .waiter = w, .scope = s, .tid = trace_thread_id() };
+    uint64_t begun = trace_wait_begins();
     list_append(&a->waits, &here.link);
+    observe_begin_on_loop(a);
     bool woken = give_up_and_wait(a, s, w, until_ns);
     list_remove(&here.link);
+    trace_wait_ends(begun, a->observer.row, w->what);
     return woken;
 }
 

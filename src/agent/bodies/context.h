@@ -24,6 +24,7 @@ typedef struct context {
     // cancelling, if it |serves| a call
     bool serves;
     int caller;                 // its rank
+    uint64_t call;              // its number at the caller
     uint64_t caller_scope;      // in which it called
     bool has_pass;              // a backward pass was made there
     _Atomic uint8_t cancelled;  // a cancel_reason
@@ -55,8 +56,8 @@ typedef struct body_start {
 
 body_start context_body_starts(const context *c);
 // A line for the user, if a body that may not wait has computed for long since |began|. A thread that was only late, as on
-// a busy machine, is not named.
-void context_report_if_long(const context *c, body_start began);
+// a busy machine, is not named. Returns the time since |began|.
+int64_t context_report_if_long(const context *c, body_start began);
 
 // Whether a thread may wait in |s|; else fails |error| with WOULD_BLOCK.
 gw_status context_check_wait(gw_scope *s, gw_error *error);
@@ -79,6 +80,9 @@ turn *context_turn_on_loop(gw_scope *s);
 typedef struct context_wait {
     list_node link;
     const waiter *waiter;
+    gw_scope *scope;   // in which it waits
+    int tid;           // of its thread
+    int64_t since_ns;  // when it was first seen by observe_on_loop; 0: not yet
 } context_wait;
 
 // Waits as env_wait does, and releases the worker thread slot and turns meanwhile; returns at once when the call that |s|

@@ -8,6 +8,12 @@
 #include "agent/members/member_table.h"
 #include "agent/members/members.h"
 #include "base/log.h"
+#include "trace/record.h"
+
+static void record(const agent *a, trace_kind kind, int rank) {
+    const gw_worker *w = &agent_member(a, rank)->worker;
+    trace_record_text(kind, a->observer.row, w->incarnation, (uint64_t)rank, w->name);
+}
 
 static void joined(void *user, const member_fact *member) {
     agent *a = user;
@@ -25,6 +31,7 @@ static void joined(void *user, const member_fact *member) {
     for (int i = 0; i < a->service_count; i++)
         if (a->services[i].service->joined) a->services[i].service->joined(a, rank);
     deferred_retry_on_loop(a);
+    record(a, TRACE_MEMBER_JOINED, rank);
     watches_notify_on_loop(a, GW_MEMBER_JOINED, rank);
 }
 
@@ -37,6 +44,7 @@ static void gone(void *user, int rank, bool left, const gw_error *why) {
         agent_notify_launcher(
             a, membership_has_declared(a->membership->machine, rank) ? "dead" : "lost",
             agent_member(a, rank)->worker.incarnation, why->text);
+    record(a, left ? TRACE_MEMBER_LEFT : TRACE_MEMBER_DIED, rank);
     leaving_lost_on_loop(a, rank);
     watches_notify_on_loop(a, left ? GW_MEMBER_LEFT : GW_MEMBER_DIED, rank);
     if (a->joining) env_wake(a->env, a->joining);
@@ -45,6 +53,7 @@ static void gone(void *user, int rank, bool left, const gw_error *why) {
 static void suspected(void *user, int rank, bool is_suspected) {
     agent *a = user;
     if (a->fence.status || !member_table_is_known(a, (uint32_t)rank)) return;
+    record(a, is_suspected ? TRACE_MEMBER_SUSPECTED : TRACE_MEMBER_RECOVERED, rank);
     watches_notify_on_loop(a, is_suspected ? GW_MEMBER_SUSPECTED : GW_MEMBER_RECOVERED, rank);
 }
 
@@ -66,8 +75,10 @@ static void report_failed_members(agent *a) {
 }
 
 static void fenced(void *user, const gw_error *why) {
-    report_failed_members(user);
-    agent_fence_on_loop(user, why);
+    agent *a = user;
+    report_failed_members(a);
+    trace_record_text(TRACE_FENCED, a->observer.row, a->incarnation, why->status, why->text);
+    agent_fence_on_loop(a, why);
 }
 
 gw_status member_changes_open_on_loop(agent *a, bool joins, gw_error *error) {

@@ -1,11 +1,12 @@
 #include "agent/leaving/awaits.h"
 
-#include "agent/bodies/context.h"
+#include "agent/bodies/observe.h"
 #include "agent/members/member_table.h"
 #include "agent/messages/kinds.h"
 #include "agent/messages/send.h"
 #include "base/mem.h"
 #include "base/mutation.h"
+#include "trace/record.h"
 #include "wire/codec.h"
 
 #include <stdio.h>
@@ -62,6 +63,12 @@ gw_status awaits_check_acts_on_loop(const agent *a, gw_error *error) {
                      a->name, a->leaving.alone ? "gw_rpc_leave" : "gw_rpc_shutdown");
 }
 
+void activity_add_await(trace_activity *out, const await *w) {
+    if (!w->class) return;
+    for (int at = 0, rank; (rank = w->class->next(w, &at)) >= 0;)
+        trace_activity_add_rank(out, rank);
+}
+
 static bool has_called(const agent *a, uint32_t rank) {
     for (int i = 0; i < a->service_count; i++) {
         const service *s = a->services[i].service;
@@ -113,6 +120,7 @@ static void report_to_launcher(agent *a, const gw_error *why) {
     }
     snprintf(text, sizeof text, "%lld %s", (long long)env_now_ns(a->env), why->text);
     agent_notify_launcher(a, "failed", find_origin(a, why), text);
+    trace_record_text(TRACE_FAILED, a->observer.row, a->root->id, why->status, why->text);
 }
 
 // WAIT-6.

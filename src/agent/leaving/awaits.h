@@ -37,6 +37,9 @@ struct await {
 void awaits_open_on_loop(agent *a, await *w, const await_class *class, int waiter, int caller);
 void awaits_close_on_loop(await *w);  // one that was never opened is all zeros
 
+// Adds the workers whose programs |w| waits for.
+void activity_add_await(struct trace_activity *out, const await *w);
+
 // The rank of the worker that has called the function running in |s|, or -1: the program runs there.
 int awaits_caller_on_loop(const agent *a, gw_scope *s);
 

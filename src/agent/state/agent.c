@@ -121,6 +121,7 @@ agent *agent_make(const join_options *o, const service *const *services, gw_erro
     list_init(&a->continuations);
     list_init(&a->let_go);
     list_init(&a->waits);
+    a->observer.row = -1;
     list_init(&a->awaits.open);
     list_init(&a->awaits.questions);
     return a;

@@ -54,6 +54,12 @@ typedef struct member {
     // The parts of the services follow: agent_member_part.
 } member;
 
+// observe.c: what tools see of this worker.
+typedef struct agent_observer {
+    int row;  // of trace_agent_open; -1: none
+    timer timer;
+} agent_observer;
+
 typedef enum agent_phase {
     AGENT_JOINING,
     AGENT_SERVING,
@@ -191,6 +197,7 @@ struct agent {
     task loopback_task;
     bool loopback_deferred;
 
+    agent_observer observer;
     uint64_t last_turn;
     uint64_t messages_sent, messages_received;  // to and from others, but about membership
     pool pool;

@@ -93,6 +93,7 @@ typedef struct attachment_class {
 } attachment_class;
 
 struct function;
+struct observation;
 
 // The data of a service at an agent: its state, made by |open|, and its part of each member. Its address identifies it.
 // It is apart from the functions of the service: so the files of a room find their data, and the table of functions, which
@@ -130,6 +131,8 @@ typedef struct service {
     void (*pending)(const agent *a, pending *out);  // the work that keeps this worker from leaving
     // It leaves while the others continue, and no work keeps it: sends its last messages.
     void (*depart)(agent *a);
+    // Adds its activities and counts, for tools (agent/bodies/observe.h).
+    void (*observe)(const agent *a, struct observation *out);
     // docs/protocol/waits.md.
     bool (*acts)(const agent *a);       // code runs here that may do what others wait for
     int (*serves_for)(const agent *a);  // the rank of a worker for which a function runs here; -1

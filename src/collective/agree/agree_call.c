@@ -1,9 +1,11 @@
 // Calls of the program that agree: how long they wait, and for which members.
-#include "agent/bodies/context.h"
+#include "agent/bodies/observe.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "base/value.h"
 #include "collective/agree/agree.h"
+
+#include <stdio.h>
 
 #define RELEASE_NS INT64_C(30000000000)  // GRP-18
 
@@ -124,14 +126,30 @@ static void start_failed(gw_scope *s, agreement_call *c) {
     env_leave(e);  // |c| may be over, in a group of one
 }
 
+typedef struct agree_wait {
+    waiter waiter;
+    const agreement_call *call;
+} agree_wait;
+
+static void describe(const waiter *w, trace_activity *out) {
+    const agreement_call *c = list_entry(w, agree_wait, waiter)->call;
+    out->kind = TRACE_WAITS_COLLECTIVE;
+    out->number = c->group->agreements->released + 1;
+    snprintf(out->what, sizeof out->what, "agreement");
+    snprintf(out->in, sizeof out->in, "%.90s", c->group->name);
+    activity_add_await(out, &c->await);
+}
+
 static decision *wait_for(gw_scope *s, agreement_call *c, int64_t timeout_ms) {
     gw_group *g = c->group;
     gw_error error;
-    waiter w = { .what = "an agreement", .patient = true };
-    c->waiting = &w;
+    agree_wait w = { .waiter = { .what = "an agreement", .patient = true, .describe = describe },
+                     .call = c };
+    c->waiting = &w.waiter;
     env_enter(g->agent->env);
     gw_status status = start_on_loop(c, s, time_left_ns(s, g, timeout_ms), &error);
-    bool is_done = !status && (c->is_done || context_wait_on_loop(g->agent, s, &w, ENV_NEVER));
+    bool is_done =
+        !status && (c->is_done || context_wait_on_loop(g->agent, s, &w.waiter, ENV_NEVER));
     if (!status && !is_done && !c->is_done) {
         if (!context_check_cancelled(s, &error))
             error_set(&error, GW_CANCELLED, "the wait has ended");

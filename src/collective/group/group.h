@@ -234,6 +234,7 @@ struct gw_group {
     int host_size;  // hosts.h
     bool has_name;  // given by the program; else |name| is made of the members
     char name[LIMIT_NAME_BYTES + 1];
+    uint32_t record_name;  // |name| in records: trace_name
     // Its name in aborts, with how many of that name were opened: group "a" (opened 2 times).
     char title[LIMIT_NAME_BYTES + 64];
     const group_faults *faults;

@@ -1,5 +1,6 @@
 // Failures, which the layer of aborts handles (group_faults): GRP-4, GRP-7.
 #include "collective/group/group.h"
+#include "trace/record.h"
 
 void group_report_about_on_loop(gw_group *g, const report_about *about, const gw_error *error) {
     g->faults->report(g, about, error);
@@ -21,6 +22,9 @@ void group_break_on_loop(gw_group *g, const gw_error *error) {
 }
 
 void group_break_all_on_loop(gw_group *g, const gw_error *error) {
+    if (!g->broken.status)
+        trace_record_text(TRACE_GROUP_BROKEN, g->agent->observer.row, g->id, error->status,
+                          g->name);
     g->faults->break_all(g, error);
 }
 

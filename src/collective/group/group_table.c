@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "collective/group/groups_state.h"
+#include "trace/record.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -54,6 +55,9 @@ static bool is_open(const groups *x, const gw_group *other) {
 
 static bool put(groups *x, gw_group *g) {
     if (!map_put(&x->groups, g->id, g)) return false;
+    g->record_name = trace_name(g->name);
+    trace_record_text(TRACE_GROUP_OPENED, g->agent->observer.row, g->id, (uint64_t)g->count,
+                      g->name);
     if (!g->has_name) return true;
     g->next_named = map_find(&x->named, hash_of_name(g));
     if (map_put(&x->named, hash_of_name(g), g)) return true;

@@ -38,6 +38,7 @@ typedef struct groups {
     list_node join_requests, join_attempts;  // join_request.c: of other workers, and of this one
     list_node inquiries;                     // stall_report.c
     uint64_t last_inquiry;
+    uint64_t ended_count;    // of collectives
     closed_group *closed;    // a ring of the last ones; NULL before the first
     uint32_t closed_count;   // of all
     gw_error *missed_error;  // GRP-24: of a group that the program has closed; NULL

@@ -1,5 +1,6 @@
 #include "collective/p2p/transfers.h"
 
+#include "agent/bodies/observe.h"
 #include "base/mem.h"
 #include "base/value.h"
 
@@ -259,6 +260,13 @@ void transfer_await_on_loop(transfer *x, gw_scope *s) {
                         a->rank, awaits_caller_on_loop(a, s));
 }
 
+static void describe(const gw_future *f, trace_activity *out) {
+    const transfer *x = list_entry(f->on_cancel, transfer, gave_up);
+    activity_add_await(out, &x->await);
+}
+
+static const future_source receive_source = { .describe = describe };
+
 // ---- Posting ------------------------------------------------------------------------------------
 
 bool transfer_post_on_loop(transfer *x, bool is_sent) {
@@ -269,6 +277,7 @@ bool transfer_post_on_loop(transfer *x, bool is_sent) {
     if (x->future) {
         x->future->makers = 1;
         x->future->on_cancel = &x->gave_up;
+        if (!is_sent) x->future->source = &receive_source;
     }
     if (other) match(is_sent ? x : other, is_sent ? other : x);
     return true;

@@ -3,7 +3,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/scope.h"
+#include "collective/group/groups_state.h"
 #include "collective/group/text.h"
+#include "trace/record.h"
 
 #include <string.h>
 
@@ -17,7 +19,32 @@ history *history_open(void) {
     return h;
 }
 
+static uint64_t trace_id(const run *r) {
+    return trace_collective_id(r->group->id, r->sequence->key, r->number);
+}
+
+// The name of |o| in records, which is looked up once.
+static uint32_t name_of(uint8_t o) {
+    static _Atomic uint32_t names[OPERATION_COUNT];
+    uint32_t name = atomic_load_explicit(&names[o], memory_order_relaxed);
+    if (!name) name = trace_name(operation_name(o));
+    atomic_store_explicit(&names[o], name, memory_order_relaxed);
+    return name;
+}
+
+// Of this member's input, as far as its signature has them.
+static uint64_t count_bytes(const collective_signature *x) {
+    if (x->content != CONTENT_TENSOR || x->dims == SIGNATURE_OPEN) return 0;
+    uint64_t bytes = gw_dtype_size(x->dtype);
+    for (int i = 0; i < x->dims; i++) bytes *= (uint64_t)x->sizes[i];
+    return bytes;
+}
+
 void history_begin_on_loop(run *r) {
+    agent *a = r->group->agent;
+    if (trace_is_on(TRACE_COLL))
+        trace_record(TRACE_COLLECTIVE_ENTERED, a->observer.row, trace_id(r),
+                     count_bytes(&r->signature), name_of(r->signature.operation));
     history *h = r->group->history;
     if (!h) return;
     history_record *x = &h->records[h->count % HISTORY_SIZE];
@@ -32,8 +59,17 @@ void history_begin_on_loop(run *r) {
     memcpy(x->origin, r->origin, sizeof x->origin);
 }
 
+static void note_end(const run *r, gw_status status) {
+    agent *a = r->group->agent;
+    groups_of(a)->ended_count++;
+    if (trace_is_on(TRACE_COLL))
+        trace_record(TRACE_COLLECTIVE_ENDED, a->observer.row, trace_id(r), status,
+                     r->group->record_name);
+}
+
 void history_end_on_loop(const run *r, gw_status status) {
     history *h = r->group->history;
+    if (r->state == RUN_UNDER_WAY) note_end(r, status);
     if (!h || !r->record || h->count - r->record >= HISTORY_SIZE) return;
     history_record *x = &h->records[(r->record - 1) % HISTORY_SIZE];
     if (x->ended_ns) return;

@@ -88,9 +88,9 @@ struct run {
     list_node promised;  // arrivals with unresolved futures
     int enters_missing;
     result *held;  // GRP-24: it has its result, and waits until those before it are finalized; NULL
-    int64_t began_ns;
-    int caller;   // the caller, if in a function that it has called; -1
-    await await;  // for the partners that have not entered
+    int64_t began_ns, seen_ns;  // |seen_ns|: when observe_on_loop first saw it; 0: not yet
+    int caller;                 // the caller, if in a function that it has called; -1
+    await await;                // for the partners that have not entered
     timer timer;
     gw_future *future;  // one count
     canceller cancelled;
@@ -174,6 +174,12 @@ run *group_find_detached_on_loop(const gw_group *g, uint64_t key, uint64_t numbe
 // Runs that all members have entered, and that are detached.
 uint32_t group_count_detached_on_loop(const gw_group *g);
 // Names the members that have not entered, else those whose values have not arrived.
+// Whether the run waits for member |i|: to enter, or for its values.
+bool run_is_missing(const run *r, int i);
+struct trace_activity;
+void run_describe_on_loop(const run *r, struct trace_activity *out);
+// What a wait for the future of a collective waits for.
+void run_describe(const gw_future *f, struct trace_activity *out);
 void run_name_missing(const run *r, char *out, size_t size);
 
 // ---- With the loop lock -------------------------------------------------------------------------

@@ -86,4 +86,6 @@ static void free_notice(gw_future *f) {
     mem_free(n);
 }
 
-const future_source run_future_source = { .reported = run_reported, .free = free_notice };
+const future_source run_future_source = { .reported = run_reported,
+                                          .free = free_notice,
+                                          .describe = run_describe };

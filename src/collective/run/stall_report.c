@@ -70,11 +70,6 @@ static void query(inquiry *q, int from, int to, const collective_id *about,
     q->open += agent_post_on_loop(a, to, out);
 }
 
-static bool is_missing(const run *r, int i) {
-    const run_partner *m = &r->partners[i];
-    return m->is_partner && !(r->enters_missing ? m->entered : m->next_receive < 0);
-}
-
 // The log line of one member serves all of the group that wait: the members are queried once.
 static bool is_logged(const gw_group *g, int i) {
     int64_t now_ns = env_now_ns(g->agent->env);
@@ -83,7 +78,7 @@ static bool is_logged(const gw_group *g, int i) {
 
 static bool has_something_to_log(const run *r) {
     for (int i = 0; i < r->group->count; i++)
-        if (is_missing(r, i) && !is_logged(r->group, i)) return true;
+        if (run_is_missing(r, i) && !is_logged(r->group, i)) return true;
     return false;
 }
 
@@ -91,7 +86,7 @@ static void query_missing(inquiry *q, const run *r) {
     gw_group *g = r->group;
     if (!g->queried_ns) g->queried_ns = mem_calloc((size_t)g->count * sizeof *g->queried_ns);
     for (int i = 0; i < g->count; i++) {
-        if (!is_missing(r, i) || (!q->reports && is_logged(g, i))) continue;
+        if (!run_is_missing(r, i) || (!q->reports && is_logged(g, i))) continue;
         if (g->queried_ns) g->queried_ns[i] = q->began_ns;
         query(q, q->agent->rank, g->members[i].rank, &q->about, g->name);
     }

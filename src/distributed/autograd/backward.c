@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "base/value.h"
-#include "agent/bodies/context.h"
+#include "agent/bodies/observe.h"
 #include <gradwire/rpc.h>
 
 #include <string.h>
@@ -136,15 +136,31 @@ static const char *name_of_pending(const distributed_pass *x) {
     return a->members[a->rank]->name;
 }
 
+typedef struct pass_wait {
+    waiter waiter;
+    const distributed_pass *pass;
+} pass_wait;
+
+static void describe(const waiter *w, trace_activity *out) {
+    const distributed_pass *x = list_entry(w, pass_wait, waiter)->pass;
+    out->kind = TRACE_WAITS_PASS;
+    out->number = x->number;
+    for (int rank = 0; x->undone_count && rank < x->agent->member_count; rank++)
+        if (worker_set_has(&x->undone, rank)) trace_activity_add_rank(out, rank);
+}
+
 static void wait_for_more(distributed_pass *x, gw_scope *s) {
     agent *a = x->agent;
     gw_error error;
     while (!is_over(x) && list_is_empty(&x->inbox) && !x->answered) {
-        waiter w = { .what = "the other workers of a backward pass", .runs_pass = true };
-        x->waiting = &w;
+        pass_wait here = { .waiter = { .what = "the other workers of a backward pass",
+                                       .runs_pass = true,
+                                       .describe = describe },
+                           .pass = x };
+        x->waiting = &here.waiter;
         bool only_late = !x->missing && !x->undone_count;
         int64_t until_ns = only_late ? distributed_late_until_ns(a, s) : context_until_ns(a, s);
-        bool woken = context_wait_on_loop(a, s, &w, until_ns);
+        bool woken = context_wait_on_loop(a, s, &here.waiter, until_ns);
         x->waiting = NULL;
         if (woken || is_over(x)) continue;
         if (!context_check_cancelled(s, &error))

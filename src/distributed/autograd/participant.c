@@ -6,6 +6,7 @@
 
 #include "base/failpoint.h"
 #include "base/mutation.h"
+#include "trace/record.h"
 
 // The loop runs parts whose gradients, received or accumulated, have at most this size; the pool
 // runs larger ones.
@@ -79,6 +80,12 @@ static bool take_inbox(distributed_pass *x, list_node *out) {
 
 static void run(distributed_pass *x) {
     list_node arrived;
+    // |x| may be gone at the end.
+    int row = x->agent->observer.row, initiator = x->initiator;
+    uint64_t scope = x->scope;
+    bool is_recorded = trace_is_on(TRACE_PASS);
+    uint32_t name = is_recorded ? trace_name(agent_member(x->agent, initiator)->name) : 0;
+    if (is_recorded) trace_record(TRACE_PART_BEGUN, row, scope, (uint64_t)initiator, name);
     // The older passes of the scope are over, most often, and their gradients can be summed.
     if (!x->folded) accumulated_fold((accumulated){ x->agent, x->initiator, x->scope });
     x->folded = true;
@@ -95,6 +102,7 @@ static void run(distributed_pass *x) {
         else
             fail(x);
     }
+    if (is_recorded) trace_record(TRACE_PART_ENDED, row, scope, (uint64_t)initiator, name);
 }
 
 static void run_job(pool_job *j) {

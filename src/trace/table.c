@@ -1,0 +1,118 @@
+#include "trace/table.h"
+
+#include "trace/layout.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// Of one activity in bytes, at most; and what trace_table_end adds.
+enum {
+    ACTIVITY_BYTES = 128 + 3 * TRACE_TEXT_MAX + 4 * TRACE_RANKS_MAX,
+    END_BYTES = 1 + 8 * TRACE_COUNTERS
+};
+
+// ---- Writing ------------------------------------------------------------------------------------
+
+enum { LEFT_OUT_AT = 8 + 1, COUNT_AT = LEFT_OUT_AT + 4 };
+
+void trace_table_begin(bytes *out, int64_t now_ns, trace_phase_of_worker phase) {
+    bytes_put_u64(out, (uint64_t)now_ns);
+    bytes_put_u8(out, (uint8_t)phase);
+    bytes_put_u32(out, 0);  // left out
+    bytes_put_u32(out, 0);  // the count of activities
+}
+
+static uint32_t add_one_at(bytes *b, size_t at) {
+    reader r = reader_of(b->data + at, 4);
+    uint32_t x = reader_u32(&r) + 1;
+    for (int i = 0; i < 4; i++) b->data[at + (size_t)i] = (uint8_t)(x >> 8 * i);
+    return x;
+}
+
+static uint32_t count_of(const bytes *b) {
+    reader r = reader_of(b->data + COUNT_AT, 4);
+    return reader_u32(&r);
+}
+
+void trace_table_add(bytes *out, const trace_activity *a) {
+    if (out->failed) return;
+    if (out->size + ACTIVITY_BYTES + END_BYTES > TRACE_TABLE_BYTES - 8 ||
+        count_of(out) == TRACE_ACTIVITIES_MAX) {
+        add_one_at(out, LEFT_OUT_AT);
+        return;
+    }
+    int listed = a->rank_count < TRACE_RANKS_MAX ? a->rank_count : TRACE_RANKS_MAX;
+    bytes_put_u8(out, (uint8_t)a->kind);
+    bytes_put_u64(out, (uint64_t)a->since_ns);
+    bytes_put_u32(out, (uint32_t)a->tid);
+    bytes_put_u32(out, (uint32_t)a->caller);
+    bytes_put_u64(out, a->call);
+    bytes_put_u64(out, a->number);
+    bytes_put_text(out, a->what);
+    bytes_put_text(out, a->in);
+    bytes_put_text(out, a->site);
+    bytes_put_u32(out, (uint32_t)a->rank_count);
+    for (int i = 0; i < listed; i++) bytes_put_u32(out, (uint32_t)a->ranks[i]);
+    if (!out->failed) add_one_at(out, COUNT_AT);
+}
+
+void trace_table_end(bytes *out, const uint64_t counters[TRACE_COUNTERS]) {
+    bytes_put_u8(out, TRACE_COUNTERS);
+    for (int i = 0; i < TRACE_COUNTERS; i++) bytes_put_u64(out, counters[i]);
+}
+
+void trace_activity_add_rank(trace_activity *a, int rank) {
+    if (a->rank_count < TRACE_RANKS_MAX) a->ranks[a->rank_count] = rank;
+    a->rank_count++;
+}
+
+// ---- Reading ------------------------------------------------------------------------------------
+
+static bool read_activity(reader *in, trace_activity *a) {
+    *a = (trace_activity){ .kind = (trace_activity_kind)reader_u8(in) };
+    a->since_ns = (int64_t)reader_u64(in);
+    a->tid = (int)reader_u32(in);
+    a->caller = (int)reader_u32(in);
+    a->call = reader_u64(in);
+    a->number = reader_u64(in);
+    if (!reader_text(in, a->what, sizeof a->what) || !reader_text(in, a->in, sizeof a->in) ||
+        !reader_text(in, a->site, sizeof a->site))
+        return false;
+    uint32_t count = reader_u32(in);
+    if (a->kind >= TRACE_ACTIVITY_KINDS || count > INT32_MAX) return false;
+    a->rank_count = (int)count;
+    for (int i = 0; i < a->rank_count && i < TRACE_RANKS_MAX; i++)
+        a->ranks[i] = (int)reader_u32(in);
+    return !in->failed;
+}
+
+bool trace_table_read(const void *data, size_t size, trace_table *out) {
+    reader in = reader_of(data, size);
+    out->now_ns = (int64_t)reader_u64(&in);
+    out->phase = (trace_phase_of_worker)reader_u8(&in);
+    if (out->phase >= TRACE_WORKER_PHASES) return false;
+    uint32_t left_out = reader_u32(&in), count = reader_u32(&in);
+    if (in.failed || left_out > INT32_MAX || count > TRACE_ACTIVITIES_MAX) return false;
+    out->left_out = (int)left_out;
+    out->activity_count = (int)count;
+    for (int i = 0; i < out->activity_count; i++)
+        if (!read_activity(&in, &out->activities[i])) return false;
+    if (reader_u8(&in) != TRACE_COUNTERS) return false;
+    for (int i = 0; i < TRACE_COUNTERS; i++) out->counters[i] = reader_u64(&in);
+    return !in.failed && !reader_left(&in);
+}
+
+// ---- Text ---------------------------------------------------------------------------------------
+
+void trace_activity_text(const trace_activity *a, char *out, size_t size) {
+    unsigned long long number = a->number;
+    switch (a->kind) {
+    case TRACE_RUNS: snprintf(out, size, "%s", a->what); break;
+    case TRACE_QUEUED: snprintf(out, size, "%s, which waits for %s", a->what, a->in); break;
+    case TRACE_WAITS_REPLY: snprintf(out, size, "call %llu of %s", number, a->what); break;
+    case TRACE_WAITS_COLLECTIVE:
+        snprintf(out, size, "%s %llu of group \"%s\"", a->what, number, a->in);
+        break;
+    default: snprintf(out, size, "%s", a->what); break;
+    }
+}

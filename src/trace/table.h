@@ -1,0 +1,88 @@
+// The table of one worker: what its threads and calls wait for and run, and counts, at one moment.
+//
+// A worker encodes it about once a second while it has any activity, and publishes it in the memory of region.h. Tools
+// decode it, also of a worker that is stopped or has been killed.
+//
+// Threads: any.
+#ifndef TRACE_TABLE_H
+#define TRACE_TABLE_H
+
+#include "base/bytes.h"
+
+enum {
+    TRACE_TEXT_MAX = 96,
+    TRACE_RANKS_MAX = 16,        // of workers that one activity waits for; more are counted
+    TRACE_ACTIVITIES_MAX = 128,  // of a table; more are counted
+};
+
+typedef enum trace_phase_of_worker {
+    TRACE_JOINING,
+    TRACE_SERVING,
+    TRACE_LEAVING,  // it has called gw_rpc_shutdown or gw_rpc_leave
+    TRACE_LEFT,
+    TRACE_IS_FENCED,
+    TRACE_WORKER_PHASES
+} trace_phase_of_worker;
+
+// What the worker has done since it opened. Each only grows.
+typedef enum trace_counter {
+    TRACE_CALLS_MADE,    // that have ended
+    TRACE_CALLS_SERVED,  // the same
+    TRACE_COLLECTIVES,   // the same
+    TRACE_MESSAGES_SENT,
+    TRACE_MESSAGES_RECEIVED,
+    TRACE_BYTES_SENT,
+    TRACE_BYTES_RECEIVED,
+    TRACE_COUNTERS
+} trace_counter;
+
+typedef enum trace_activity_kind {
+    TRACE_RUNS,         // a body, which computes unless it waits in another activity
+    TRACE_QUEUED,       // a call that is to run here; |what|: the function, |in|: what it waits for
+    TRACE_WAITS_REPLY,  // of call |number| of |what| at the one worker in |ranks|
+    TRACE_WAITS_COLLECTIVE,  // collective |number| of group |in|: its operation is |what|
+    TRACE_WAITS_PASS,        // other workers' parts of a backward pass
+    TRACE_WAITS_TURN,        // of an object of this worker
+    TRACE_WAITS_SHUTDOWN,    // other workers to call gw_rpc_shutdown
+    TRACE_WAITS_OTHER,       // |what|
+    TRACE_ACTIVITY_KINDS
+} trace_activity_kind;
+
+// Of a body, caller and call are its own; of a wait, those of the body that waits. |in| of TRACE_RUNS is "": tools write there
+// where the thread sleeps in the kernel.
+typedef struct trace_activity {
+    trace_activity_kind kind;
+    int64_t since_ns;  // by the clock of |now_ns|; as exact as the interval between two tables
+    int tid;           // of the thread that runs or waits; 0: none
+    int caller;        // its rank; -1: the program
+    uint64_t call;
+    uint64_t number;
+    char what[TRACE_TEXT_MAX], in[TRACE_TEXT_MAX];
+    char site[TRACE_TEXT_MAX];  // in the program, "train.c:12"; "": not known
+    int rank_count;             // of workers that it waits for, also of those beyond |ranks|
+    int ranks[TRACE_RANKS_MAX];
+} trace_activity;
+
+typedef struct trace_table {
+    int64_t now_ns;  // of CLOCK_MONOTONIC, when it was made
+    trace_phase_of_worker phase;
+    uint64_t counters[TRACE_COUNTERS];
+    int left_out;  // activities for which there was no room
+    int activity_count;
+    trace_activity activities[TRACE_ACTIVITIES_MAX];
+} trace_table;
+
+// Writes a table to |out|, which is empty: its beginning, each activity, its end. Without memory |out| fails.
+void trace_table_begin(bytes *out, int64_t now_ns, trace_phase_of_worker phase);
+void trace_table_add(bytes *out, const trace_activity *a);
+void trace_table_end(bytes *out, const uint64_t counters[TRACE_COUNTERS]);
+
+// False if the bytes are no table.
+bool trace_table_read(const void *data, size_t size, trace_table *out);
+
+void trace_activity_add_rank(trace_activity *a, int rank);
+
+// "call 14 of slow", "all_reduce 7 of group \"world\"", "a turn".
+void trace_activity_text(const trace_activity *a, char *out, size_t size);
+
+#endif

@@ -1,0 +1,99 @@
+#include "trace/table.h"
+
+#include "base/mem.h"
+#include "testing/testing.h"
+#include "trace/layout.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static trace_activity wait_for_reply(int i) {
+    trace_activity a = { .kind = TRACE_WAITS_REPLY,
+                         .since_ns = 1000 + i,
+                         .tid = 100 * i,
+                         .caller = i % 2 ? 3 : -1,
+                         .call = (uint64_t)i,
+                         .number = 14 };
+    snprintf(a.what, sizeof a.what, "slow");
+    snprintf(a.site, sizeof a.site, "hang.c:%d", i);
+    for (int rank = 0; rank < i; rank++) trace_activity_add_rank(&a, rank);
+    return a;
+}
+
+static void write_table(bytes *out, int count) {
+    uint64_t counters[TRACE_COUNTERS] = { [TRACE_CALLS_MADE] = 7, [TRACE_BYTES_SENT] = 1ull << 40 };
+    trace_table_begin(out, 5000, TRACE_SERVING);
+    for (int i = 0; i < count; i++) {
+        trace_activity a = wait_for_reply(i % 20);
+        trace_table_add(out, &a);
+    }
+    trace_table_end(out, counters);
+    assert_false(out->failed);
+}
+
+static void it_reads_what_was_written(void **state) {
+    (void)state;
+    bytes b = { 0 };
+    trace_table *t = mem_calloc(sizeof *t);
+    write_table(&b, 20);
+    assert_true(trace_table_read(b.data, b.size, t));
+    assert_int_equal(t->now_ns, 5000);
+    assert_int_equal(t->phase, TRACE_SERVING);
+    assert_int_equal(t->counters[TRACE_CALLS_MADE], 7);
+    assert_true(t->counters[TRACE_BYTES_SENT] == 1ull << 40);
+    assert_int_equal(t->activity_count, 20);
+    assert_int_equal(t->left_out, 0);
+    for (int i = 0; i < 20; i++) {
+        trace_activity expected = wait_for_reply(i);
+        assert_memory_equal(&t->activities[i], &expected, sizeof expected);
+    }
+    bytes_fini(&b);
+    mem_free(t);
+}
+
+static void it_counts_activities_for_which_there_is_no_room(void **state) {
+    (void)state;
+    trace_table *t = mem_calloc(sizeof *t);
+    bytes b = { 0 };
+    write_table(&b, 1000);
+    assert_true(b.size <= TRACE_TABLE_BYTES - 8);
+    assert_true(trace_table_read(b.data, b.size, t));
+    assert_int_equal(t->activity_count + t->left_out, 1000);
+    assert_in_range(t->activity_count, 1, TRACE_ACTIVITIES_MAX);
+    bytes_fini(&b);
+    mem_free(t);
+}
+
+static void other_bytes_are_no_table(void **state) {
+    (void)state;
+    trace_table *t = mem_calloc(sizeof *t);
+    bytes b = { 0 };
+    write_table(&b, 3);
+    for (size_t size = 0; size < b.size; size++) assert_false(trace_table_read(b.data, size, t));
+    bytes_put_u8(&b, 0);
+    assert_false(trace_table_read(b.data, b.size, t));
+    // No change of a byte makes it read beyond the end (sanitizers).
+    for (size_t i = 0; i < b.size; i++) {
+        b.data[i] ^= 0xff;
+        trace_table_read(b.data, b.size - 1, t);
+        b.data[i] ^= 0xff;
+    }
+    bytes_fini(&b);
+    mem_free(t);
+}
+
+static void activities_have_texts(void **state) {
+    (void)state;
+    char text[128];
+    trace_activity a = wait_for_reply(1);
+    trace_activity_text(&a, text, sizeof text);
+    assert_string_equal(text, "call 14 of slow");
+    a.kind = TRACE_WAITS_COLLECTIVE;
+    snprintf(a.what, sizeof a.what, "all_reduce");
+    snprintf(a.in, sizeof a.in, "world");
+    trace_activity_text(&a, text, sizeof text);
+    assert_string_equal(text, "all_reduce 14 of group \"world\"");
+}
+
+GW_TESTS(trace_table, it_reads_what_was_written, it_counts_activities_for_which_there_is_no_room,
+         other_bytes_are_no_table, activities_have_texts);
