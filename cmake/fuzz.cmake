@@ -1,6 +1,6 @@
-# Every room's *_fuzz.c is a target for libFuzzer (`make fuzz F=codec`), and part of gradwire-tests, which runs it on
-# its corpus. There each has its own function name, listed in fuzz_targets.h.
-file(GLOB_RECURSE fuzz_sources CONFIGURE_DEPENDS src/*_fuzz.c)
+# Every *_fuzz.c of a room or of the gradwire command is a target for libFuzzer (`make fuzz F=codec`), and part of
+# gradwire-tests, which runs it on its corpus. There each has its own function name, listed in fuzz_targets.h.
+file(GLOB_RECURSE fuzz_sources CONFIGURE_DEPENDS src/*_fuzz.c tools/gradwire/*_fuzz.c)
 foreach(source IN LISTS fuzz_sources)
     cmake_path(GET source STEM name)
     string(REGEX REPLACE "_fuzz$" "" name ${name})
@@ -8,7 +8,12 @@ foreach(source IN LISTS fuzz_sources)
     string(REGEX REPLACE "_fuzz\\.c$" "_corpus.txt" corpus ${path})
     string(APPEND fuzz_targets "FUZZ_TARGET(${name}, \"${corpus}\")\n")
     if(GW_SANITIZE STREQUAL "fuzz")
-        gradwire_program(fuzz-${name} fuzz-${name} ${source})
+        set(fuzzed)
+        if(path MATCHES "^tools/gradwire/observe/")
+            set(fuzzed ${observe_sources})
+        endif()
+        gradwire_program(fuzz-${name} fuzz-${name} ${source} ${fuzzed})
+        target_include_directories(fuzz-${name} PRIVATE tools/gradwire)
         target_link_libraries(fuzz-${name} PRIVATE gradwire-testing)
         target_link_options(fuzz-${name} PRIVATE -fsanitize=fuzzer)
     else()

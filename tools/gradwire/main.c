@@ -15,9 +15,16 @@ static const command commands[] = {
     { "ca", "make the CA of a job, for gradwire key --ca", ca_command },
     { "doctor", "show how workers on this host reach each other, and why not by a faster way",
       doctor_command },
+    { "dump", "write or show what workers were doing, also of workers that have ended",
+      dump_command },
+    { "hang", "show what a running job waits for", hang_command },
     { "key", "make the key of a job or worker, for --key and GW_KEY_FILE", key_command },
+    { "ps", "list the workers of this user on this host", ps_command },
     { "run", "start the ranks of a job, on this host or several, and stop all when one fails",
       run_command },
+    { "top", "show each second what the workers of a job do", top_command },
+    { "trace", "write what all workers of a job did into one trace, or report on it",
+      trace_command },
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 

@@ -1,0 +1,57 @@
+// Does work of each kind that is recorded, for `gradwire trace` and `gradwire top`. Started by `gradwire run -n2 -- case-traced`,
+// with GW_FLIGHT=all. Rank 0 prints "ready PID" when all have done it, and ends when its standard input ends; `case-traced calls`
+// calls rank 1 until then.
+#include <gradwire.h>
+#include <math.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <unistd.h>
+
+GW_FUNCTION(twice, GW_INLINE, "tensor") {
+    return gw_value_of(gw_mul(s, gw_arg_tensor(s, a, 0), 2.0));
+}
+
+static void work(gw_scope *root, int rank) {
+    gw_group *world = gw_group_world(root, .timeout_ms = GW_NO_TIMEOUT);
+    gw_span *outer = gw_span_open(root, "outer <script>\"");
+    for (int step = 0; step < 3; step++) {
+        gw_scope *s = gw_scope_open(root);
+        gw_span *inner = gw_span_open(s, "inner");
+        gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 3));
+        gw_tensor *y = gw_tensor_of(s, gw_rpc_sync(s, 1 - rank, "twice", x));
+        gw_backward(s, gw_sum(s, y));
+        gw_all_reduce(s, world, gw_ones(s, GW_F32, 1000), GW_SUM);
+        gw_counter(s, "step", step);
+        gw_span_close(inner);
+        gw_scope_close_up(s);
+    }
+    gw_counter(root, "broken", NAN);
+    gw_mark(root, "half\nway");
+    gw_span_close(outer);
+    gw_barrier(root, world);
+}
+
+// Until the standard input ends.
+static void wait(gw_scope *root, bool with_calls) {
+    struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+    while (gw_ok(root) && poll(&in, 1, with_calls ? 0 : -1) == 0) {
+        gw_scope *s = gw_scope_open(root);
+        gw_rpc_sync(s, 1, "twice", gw_ones(s, GW_F32, 3));
+        gw_scope_close_up(s);
+    }
+}
+
+int main(int argc, char **argv) {
+    (void)argv;
+    gw_scope *root = gw_scope_open(NULL);
+    gw_rpc_init(root, .timeout_ms = GW_NO_TIMEOUT);
+    int rank = gw_ok(root) ? gw_rpc_self(root).rank : -1;
+    if (rank >= 0) work(root, rank);
+    if (rank == 0 && gw_ok(root)) {
+        printf("ready %d\n", (int)getpid());
+        wait(root, argc > 1);
+    }
+    gw_rpc_shutdown(root);
+    return gw_exit_code(gw_scope_close(root));
+}

@@ -1,0 +1,73 @@
+// gradwire dump: what workers do and did, into a file or as text.
+#include "observe/dump.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "observe/subject.h"
+#include "observe/text.h"
+#include "options/command.h"
+#include "options/parse.h"
+#include "options/usage.h"
+
+enum { LAST_RECORDS = 50 };
+
+static void print_usage(void) {
+    printf("usage: gradwire dump [-o FILE] [--last=N] [JOB | PID | FILE.gwt]\n\n"
+           "Copies the records of the workers of this user on this host, or of one job (its id, "
+           "the beginning of its\n"
+           "mark, or the number of a process of a worker or launcher), or reads those of a file. "
+           "The workers are not\n"
+           "asked: they may be stopped, and may have been killed while their launcher runs.\n\n"
+           "  -o FILE    writes them into FILE, for gradwire dump and gradwire hang; else they are "
+           "printed\n"
+           "  --last=N   prints the last N records of each thread, %d by default\n\n"
+           "Exit code: 0; 1 if there is no such job or file.\n",
+           LAST_RECORDS);
+}
+
+typedef struct wish {
+    const char *wanted, *file;
+    int last;
+} wish;
+
+// Returns -1, or the exit code.
+static int read_arguments(int argc, char **argv, wish *w) {
+    static const char *const options[] = { "--last", "-o", "--help", NULL };
+    for (int i = 1; i < argc; i++) {
+        const char *x = argv[i];
+        if (strcmp(x, "--help") == 0) {
+            print_usage();
+            return 0;
+        }
+        if (strcmp(x, "-o") == 0 && i + 1 < argc) {
+            w->file = argv[++i];
+        } else if (strncmp(x, "--last=", 7) == 0) {
+            if (!parse_int("--last", x + 7, 0, 1024 * 1024, &w->last)) return EXIT_USAGE;
+        } else if (x[0] == '-' || w->wanted) {
+            return usage_refuse("dump", x, options);
+        } else {
+            w->wanted = x;
+        }
+    }
+    return -1;
+}
+
+int dump_command(int argc, char **argv) {
+    wish w = { .last = LAST_RECORDS };
+    found f;
+    int code = read_arguments(argc, argv, &w);
+    if (code >= 0) return code;
+    if (!subject_open("dump", w.wanted, false, &f)) return 1;
+    code = 0;
+    if (!w.file) {
+        for (int i = 0; i < f.count; i++) text_write(&f.images[i], w.last, stdout);
+        if (!f.count) printf("no worker of this user runs on this host\n");
+    } else if (!dump_write(w.file, f.images, f.count)) {
+        fprintf(stderr, "gradwire dump: %s: %s\n", w.file, strerror(errno));
+        code = 1;
+    }
+    find_free(&f);
+    return code;
+}

@@ -1,0 +1,68 @@
+// gradwire hang: what a job waits for.
+#include "observe/hang.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "observe/subject.h"
+#include "options/command.h"
+#include "options/parse.h"
+#include "options/usage.h"
+
+static void print_usage(void) {
+    printf("usage: gradwire hang [--json] [--min-seconds=S] [JOB | PID | FILE.gwt]\n\n"
+           "Shows what the workers of a job on this host wait for: first the roots, which wait for "
+           "nothing (they compute,\n"
+           "are stopped, or have ended), and cycles of workers that wait for each other; and below "
+           "each, what waits for\n"
+           "it. JOB: its id, the beginning of its mark, or the number of a process of a worker or "
+           "launcher; needed if there\n"
+           "are several jobs. The workers are not asked. If eu-stack (package elfutils) is "
+           "installed, the stacks of the\n"
+           "roots are printed.\n\n"
+           "  --json            the report as JSON\n"
+           "  --min-seconds=S   looks only at waits of at least S seconds\n\n"
+           "Exit code: 0; 1 if there is no such job or file.\n");
+}
+
+// Returns -1, or the exit code.
+static int read_arguments(int argc, char **argv, hang_options *o, const char **wanted) {
+    static const char *const options[] = { "--json", "--min-seconds", "--help", NULL };
+    int64_t min_ms;
+    for (int i = 1; i < argc; i++) {
+        const char *x = argv[i];
+        if (strcmp(x, "--help") == 0) {
+            print_usage();
+            return 0;
+        }
+        if (strcmp(x, "--json") == 0) {
+            o->json = true;
+        } else if (strncmp(x, "--min-seconds=", 14) == 0) {
+            if (!parse_seconds("--min-seconds", x + 14, &min_ms)) return EXIT_USAGE;
+            o->min_ns = min_ms * 1000000;
+        } else if (x[0] == '-' || *wanted) {
+            return usage_refuse("hang", x, options);
+        } else {
+            *wanted = x;
+        }
+    }
+    return -1;
+}
+
+int hang_command(int argc, char **argv) {
+    hang_options o = { 0 };
+    const char *wanted = NULL;
+    char job[FIND_KEY_SIZE] = "";
+    found f;
+    int code = read_arguments(argc, argv, &o, &wanted);
+    if (code >= 0) return code;
+    if (!subject_open("hang", wanted, true, &f)) return 1;
+    o.with_stacks = !subject_is_file(wanted);
+    if (f.count) find_key(&f.images[0], job);
+    o.job = job[0] ? job : NULL;
+    int count = hang_report(f.images, f.count, &o, stdout);
+    find_free(&f);
+    if (count >= 0) return 0;
+    fprintf(stderr, "gradwire hang: no memory\n");
+    return 1;
+}

@@ -1,0 +1,219 @@
+#include "live/live.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "system/clock.h"
+
+#define LINK_BEGINNING "/memfd:" TRACE_MEMORY_NAME
+
+const image *live_image(const live *l, const live_worker *w) {
+    return &l->now.images[w->image];
+}
+
+const image_agent *live_agent(const live *l, const live_worker *w) {
+    return w->agent >= 0 ? &live_image(l, w)->agents[w->agent] : NULL;
+}
+
+static bool runs(const image *x) {
+    return x->life == IMAGE_RUNS || x->life == IMAGE_STOPPED;
+}
+
+bool live_any_runs(const live *l) {
+    for (int i = 0; i < l->now.count; i++)
+        if (runs(&l->now.images[i])) return true;
+    return false;
+}
+
+bool live_is_incomplete(const live *l) {
+    for (int i = 0; i < l->count; i++) {
+        const image_agent *a = live_agent(l, &l->workers[i]);
+        if (a && a->is_open && !l->workers[i].table_before_ns &&
+            live_image(l, &l->workers[i])->life == IMAGE_RUNS)
+            return true;
+    }
+    return false;
+}
+
+// ---- Reading again ------------------------------------------------------------------------------
+
+// The memory of |x|, if |fd| is that: its tables and times replace the old ones.
+static bool take_tables(image *x, int fd) {
+    image fresh;
+    char why[IMAGE_WHY_SIZE];
+    if (!image_take_tables(fd, &fresh, why, sizeof why)) return false;
+    bool is_it = fresh.pid == x->pid && fresh.start_time == x->start_time;
+    if (is_it) {
+        image old = *x;
+        x->agents = fresh.agents;
+        x->agent_count = fresh.agent_count;
+        x->taken = fresh.taken;
+        fresh.agents = old.agents;
+        fresh.agent_count = old.agent_count;
+    }
+    image_free(&fresh);
+    return is_it;
+}
+
+static void read_tables(image *x) {
+    char path[64], link[sizeof LINK_BEGINNING];
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)x->pid);
+    DIR *folder = opendir(path);
+    bool is_read = false;
+    for (struct dirent *e; folder && !is_read && (e = readdir(folder));) {
+        ssize_t n = readlinkat(dirfd(folder), e->d_name, link, sizeof link - 1);
+        if (n != sizeof link - 1 || memcmp(link, LINK_BEGINNING, sizeof link - 1) != 0) continue;
+        // By now it may be something else: opening it must not wait.
+        int fd = openat(dirfd(folder), e->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        if (fd < 0) continue;
+        is_read = take_tables(x, fd);
+        close(fd);
+    }
+    if (folder) closedir(folder);
+}
+
+// Records are not needed, and most of the memory.
+static void drop_records(image *x) {
+    for (int i = 0; i < x->thread_count; i++) free(x->threads[i].records);
+    free(x->threads);
+    x->threads = NULL;
+    x->thread_count = 0;
+}
+
+// ---- Workers ------------------------------------------------------------------------------------
+
+static live_worker *find_worker(live_worker *workers, int count, const live_worker *like) {
+    for (int i = 0; i < count; i++)
+        if (workers[i].pid == like->pid && workers[i].start_time == like->start_time &&
+            workers[i].agent == like->agent)
+            return &workers[i];
+    return NULL;
+}
+
+static int count_workers(const found *f) {
+    int count = 0;
+    for (int i = 0; i < f->count; i++)
+        count += f->images[i].agent_count ? f->images[i].agent_count : 1;
+    return count;
+}
+
+// Makes the workers of the images, with what is known of them. Returns false without memory.
+static bool list_workers(live *l) {
+    live_worker *workers = calloc((size_t)count_workers(&l->now) + 1, sizeof *workers);
+    int count = 0;
+    if (!workers) return false;
+    for (int i = 0; i < l->now.count; i++) {
+        const image *x = &l->now.images[i];
+        for (int k = 0; k < (x->agent_count ? x->agent_count : 1); k++) {
+            live_worker w = { .pid = x->pid,
+                              .start_time = x->start_time,
+                              .agent = x->agent_count ? k : -1 };
+            const live_worker *known = find_worker(l->workers, l->count, &w);
+            if (known) w = *known;
+            w.image = i;
+            workers[count++] = w;
+        }
+    }
+    free(l->workers);
+    l->workers = workers;
+    l->count = count;
+    return true;
+}
+
+static void update_rates(live_worker *w, int64_t now_ns) {
+    double seconds = (double)(w->table_ns - w->table_before_ns) * 1e-9;
+    bool is_old = now_ns - w->table_ns > LIVE_OLD_MS * INT64_C(1000000);
+    for (int i = 0; i < TRACE_COUNTERS; i++)
+        w->rates[i] =
+            !w->table_before_ns || seconds <= 0 || is_old || w->counters[i] < w->counters_before[i]
+                ? 0
+                : (double)(w->counters[i] - w->counters_before[i]) / seconds;
+}
+
+static void update_table(live_worker *w, const image_agent *a) {
+    if (!a || !a->table || a->table->now_ns <= w->table_ns) return;
+    w->table_before_ns = w->table_ns;
+    memcpy(w->counters_before, w->counters, sizeof w->counters);
+    w->table_ns = a->table->now_ns;
+    memcpy(w->counters, a->table->counters, sizeof w->counters);
+}
+
+static void update_usage(live_worker *w, const image *x) {
+    w->usage_before = w->usage;
+    w->usage_before_ns = w->usage_ns;
+    w->usage_ns = clock_now_ms() * 1000000;
+    if (!runs(x) || !process_usage_read(x->pid, &w->usage)) w->usage = (process_usage){ 0 };
+    int64_t used = w->usage.processor_ns - w->usage_before.processor_ns;
+    int64_t passed = w->usage_ns - w->usage_before_ns;
+    w->processor = w->usage_before_ns && passed > 0 && used > 0 ? (double)used / (double)passed : 0;
+}
+
+static void update_workers(live *l) {
+    for (int i = 0; i < l->count; i++) {
+        live_worker *w = &l->workers[i];
+        const image *x = live_image(l, w);
+        update_table(w, live_agent(l, w));
+        update_usage(w, x);
+        update_rates(w, x->taken.monotonic_ns);
+    }
+}
+
+// ---- All ----------------------------------------------------------------------------------------
+
+static bool find(live *l, char *why, size_t why_size) {
+    found f;
+    l->found_ms = clock_now_ms();
+    l->is_old = false;
+    if (!find_images(l->wanted, &f, why, why_size)) return false;
+    for (int i = 0; i < f.count; i++) drop_records(&f.images[i]);
+    if (!f.count && l->now.count) {
+        find_free(&f);
+        return true;
+    }
+    find_free(&l->now);
+    l->now = f;
+    return true;
+}
+
+// Processes that have ended stay as they were last.
+static void read_again(live *l) {
+    for (int i = 0; i < l->now.count; i++) {
+        image *x = &l->now.images[i];
+        bool did_run = runs(x);
+        if (!did_run) continue;
+        read_tables(x);
+        find_life(x);
+        l->is_old |= !runs(x);
+    }
+}
+
+void live_update(live *l) {
+    char why[FIND_WHY_SIZE];
+    int64_t age_ms = clock_now_ms() - l->found_ms;
+    if (age_ms >= LIVE_FIND_MS || (l->is_old && age_ms >= LIVE_FIND_AGAIN_MS))
+        find(l, why, sizeof why);
+    read_again(l);
+    if (list_workers(l)) update_workers(l);
+}
+
+bool live_open(const char *wanted, live *out, char *why, size_t why_size) {
+    *out = (live){ .wanted = wanted };
+    if (!find(out, why, why_size)) return false;
+    if (!list_workers(out)) {
+        snprintf(why, why_size, "no memory");
+        live_close(out);
+        return false;
+    }
+    update_workers(out);
+    return true;
+}
+
+void live_close(live *l) {
+    find_free(&l->now);
+    free(l->workers);
+    *l = (live){ 0 };
+}
