@@ -207,15 +207,19 @@ static void a_reader_that_does_not_read_does_not_stop_signals(void **state) {
 
 static void user_signals_are_passed_on(void **state) {
     (void)state;
-    launched l = LAUNCH("run", "-n", "2", "sh", "-c", UNTIL("USR1", "echo noted"));
-    read_line(l.out_fd, "[");
-    read_line(l.out_fd, "[");
-    kill(l.pid, SIGUSR1);
-    result r = finish(l);
-    assert_int_equal(r.code, 0);
-    assert_non_null(strstr(r.out, "[0] noted\n"));
-    assert_non_null(strstr(r.out, "[1] noted\n"));
-    forget(r);
+    for (int i = 0; i < 2; i++) {
+        launched l = i ? LAUNCH("run", "-n", "2", "sh", "-c", UNTIL("USR2", "echo noted"))
+                       : LAUNCH("run", "--forward-signals=SIGUSR1", "-n", "2", "sh", "-c",
+                                UNTIL("USR1", "echo noted"));
+        read_line(l.out_fd, "[");
+        read_line(l.out_fd, "[");
+        kill(l.pid, i ? SIGUSR2 : SIGUSR1);
+        result r = finish(l);
+        assert_int_equal(r.code, 0);
+        assert_non_null(strstr(r.out, "[0] noted\n"));
+        assert_non_null(strstr(r.out, "[1] noted\n"));
+        forget(r);
+    }
 }
 
 static char state_of(const char *number) {

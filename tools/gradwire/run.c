@@ -87,6 +87,7 @@ static void close_job(job *j) {
     if (j->signals.fd >= 0) signals_close(&j->signals);
     for (int i = 0; j->ranks && i < j->options.rank_count; i++) {
         slot_close_output(&j->ranks[i]);
+        slot_close_flight(&j->ranks[i]);
     }
     log_folder_close(&j->logs);
     for (int i = 0; i < OUTPUTS; i++) {

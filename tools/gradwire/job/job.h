@@ -53,6 +53,7 @@ typedef struct rank {
     int64_t failed_ns;     // by the clock of all processes of the host; 0: it has not failed
     uint64_t failed_from;  // the member in which the error arose
     char failed_why[512];
+    int flight_fd;  // its records and tables (src/trace/layout.h), from the start on; 0: none
     // of the slot
     int attempt;        // which one it is, from 0
     bool awaits_start;  // of attempt |next_attempt|, at |start_ms|
@@ -74,6 +75,17 @@ typedef struct job_member {
     bool is_joining;  // waits for other workers
     bool has_joined, has_left;
 } job_member;
+
+// watch/flight.c.
+typedef struct flight_state {
+    char path[LOG_PATH_BYTES];  // of the last file about a failure; "": none
+    int count;                  // of files
+    int error;                  // an errno: why the last one was not written; 0
+    // of the check for progress
+    int64_t checked_ms, moved_ms;
+    uint64_t progress;
+    bool is_reported;
+} flight_state;
 
 typedef struct job {
     // arguments
@@ -115,6 +127,7 @@ typedef struct job {
     char absence[LINK_TEXT_SIZE];
     rank *absent;          // that rank; NULL: of another host
     bool absence_is_sent;  // to all workers that were joining then
+    flight_state flight;
     uint64_t line_count;
     int64_t stops_checked_ms;
     int64_t

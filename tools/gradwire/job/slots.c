@@ -39,6 +39,7 @@ void slot_clear(job *j, rank *r, int attempt) {
     forget_loss(j, r);
     forget_members(j, r);
     slot_close_output(r);
+    slot_close_flight(r);
     memset(r, 0, offsetof(rank, attempt));
     r->attempt = attempt;
     r->last.count = 0;
@@ -91,6 +92,11 @@ void slots_clear_absence(job *j) {
     j->absence[0] = '\0';
     j->absent = NULL;
     j->absence_is_sent = false;
+}
+
+void slot_close_flight(rank *r) {
+    if (r->flight_fd > 0) close(r->flight_fd);
+    r->flight_fd = 0;
 }
 
 void slot_close_output(rank *r) {

@@ -32,6 +32,7 @@ void slots_clear_absence(job *j);
 
 // Closes pipes and logs. What can be read from the pipes was read before.
 void slot_close_output(rank *r);
+void slot_close_flight(rank *r);  // its records
 
 // Writes error.json for an attempt that has failed, unless its worker has done so. |why|: a text for people.
 void slot_write_error(const job *j, rank *r, const char *why);

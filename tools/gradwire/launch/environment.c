@@ -91,5 +91,6 @@ bool variables_visit(const variables_options *o,
     add_key(&v, o->run, o->key_fd);
     add_torchelastic(&v, o);
     add_elastic(&v, o);
+    if (o->flight_fd > 0) add(&v, "GW_FLIGHT_FD", "%d", o->flight_fd);
     return v.ok;
 }

@@ -17,6 +17,7 @@ typedef struct variables_options {
     const char *mark, *job_id, *run_id;
     const char *error_file;  // NULL: none
     int port, key_fd;
+    int flight_fd;  // 0: none
 } variables_options;
 
 // Calls |visit| with each of them. False: a call has returned false, and was the last.

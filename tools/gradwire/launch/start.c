@@ -21,6 +21,7 @@
 #include "launch/environment.h"
 #include "options/streams.h"
 #include "system/clock.h"
+#include "trace/region.h"
 
 // The pipes on which ranks wait to execute the program, and report a failure to do so.
 typedef struct gate {
@@ -83,7 +84,12 @@ static bool set_environment(const job *j, int index) {
                             .job_id = j->nodes.job_id,
                             .error_file = has_file ? error_file : NULL,
                             .port = j->port,
-                            .key_fd = key_fd };
+                            .key_fd = key_fd,
+                            .flight_fd = j->ranks[index].flight_fd };
+    if (o.flight_fd > 0)
+        fcntl(o.flight_fd, F_SETFD, 0);
+    else
+        unsetenv("GW_FLIGHT_FD");
     if (!variables_visit(&o, set_variable, NULL)) return false;
     // The rank gets the key itself, and needs not know where it lies.
     return !j->options.key || unsetenv("GW_KEY_FILE") == 0;
@@ -134,13 +140,13 @@ _Noreturn static void become_rank(const start *s, int index, const int write_fds
 
 // ---- In the launcher ----------------------------------------------------------------------------
 
-// Two pipes, three logs and a channel for each rank are more than the usual soft limit allows. Ranks get the old limit.
+// Two pipes, three logs, a channel and its records for each rank are more than the usual soft limit allows. Ranks get the old limit.
 static void raise_file_limit(job *j) {
     if (j->file_limit.rlim_max) return;
     getrlimit(RLIMIT_NOFILE, &j->file_limit);
     struct rlimit limit = j->file_limit;
     int logs = j->options.log_dir ? OUTPUTS + 1 : 0;
-    rlim_t wanted = (rlim_t)j->options.rank_count * (rlim_t)(OUTPUTS + 1 + logs) + 64;
+    rlim_t wanted = (rlim_t)j->options.rank_count * (rlim_t)(OUTPUTS + 2 + logs) + 64;
     if (limit.rlim_cur >= wanted) return;
     limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
@@ -212,6 +218,10 @@ static const char *fork_rank(start *s, int index) {
         for (int i = 0; i < OUTPUTS; i++) close_fd(&write_fds[i]);
         return j->options.log_dir ? "a pipe or log" : "pipe";
     }
+    const char *wish = getenv("GW_FLIGHT");
+    bool is_off = wish && strcmp(wish, "0") == 0;
+    int flight_fd = is_off ? -1 : trace_memory_make();
+    r->flight_fd = flight_fd > 0 ? flight_fd : 0;  // without it the worker makes its own
     pid_t pid = fork();
     if (pid == 0) become_rank(s, index, write_fds);
     int error = errno;

@@ -26,8 +26,13 @@ typedef enum run_option {
     OPTION_RDZV_ID,
     OPTION_RDZV_TIMEOUT,
     RENDEZVOUS_OPTIONS_END,
+    // options/observe_options.h
+    OPTION_FLIGHT_DIR = RENDEZVOUS_OPTIONS_END,
+    OPTION_FORWARD_SIGNALS,
+    OPTION_HANG_AFTER,
+    OBSERVE_OPTIONS_END,
     // options/torchrun.h
-    OPTION_TORCHRUN = RENDEZVOUS_OPTIONS_END,
+    OPTION_TORCHRUN = OBSERVE_OPTIONS_END,
 } run_option;
 
 #endif

@@ -8,6 +8,7 @@
 #include "options/binding.h"
 #include "options/command.h"
 #include "options/names.h"
+#include "options/observe_options.h"
 #include "options/option.h"
 #include "options/parse.h"
 #include "options/rendezvous.h"
@@ -52,6 +53,14 @@ static const char help[] =
     "  --local-ranks-filter=R,...\n"
     "                            show the output of these local ranks only (default: of all)\n"
     "  --role=NAME               the ROLE_NAME of the ranks (default \"default\")\n"
+    "  --hang-after=SECONDS      report who waits for whom after so long without progress; 0: "
+    "never\n"
+    "                            (default 60)\n"
+    "  --flight-dir=FOLDER       where flight.gwt is written, when a rank fails or at SIGUSR1: "
+    "what\n"
+    "                            the workers did last (default: with --log-dir there, else\n"
+    "                            ~/.local/state/gradwire)\n"
+    "  --forward-signals=USR1    SIGUSR1 is passed on to the ranks instead\n"
     "  --dry-run                 say what would run, and run nothing\n"
     "  -h, --help                this text\n"
     "\n"
@@ -90,7 +99,9 @@ static const char help[] =
     "SIGTERM, SIGTERM, SIGQUIT, and after the grace time SIGKILL. A second one kills at once.\n"
     "Where hosts may leave, SIGTERM to a host other than host 0 ends the ranks of that host "
     "alone.\n"
-    "Ctrl-Z, SIGCONT, SIGUSR1 and SIGUSR2 are passed on to the ranks of this host.\n"
+    "Ctrl-Z, SIGCONT and SIGUSR2 are passed on to the ranks of this host. SIGUSR1 writes "
+    "flight.gwt;\n"
+    "the ranks do not notice.\n"
     "\n"
     "exit code: 0 if all ranks exited with 0, the last time that they ran; the code of the rank\n"
     "that failed first, or 128 plus the signal that killed it; 128 plus the signal that ended the\n"
@@ -149,6 +160,8 @@ static bool parse_rank_count(const char *name, const char *text, run_options *ou
 // |name| is what the user has set: an option, or a variable.
 static bool take_option(int option, const char *name, const char *text, run_options *out) {
     if (option >= OPTION_TORCHRUN) return torchrun_take(option, name, text, out);
+    if (option >= OPTION_FLIGHT_DIR)
+        return observe_options_take((run_option)option, name, text, out);
     if (option >= OPTION_NNODES) return rendezvous_take((run_option)option, name, text, out);
     if (option >= OPTION_ON_FAILURE)
         return restart_options_take((run_option)option, name, text, out);
@@ -218,7 +231,8 @@ bool run_options_parse(int argc, char **argv, run_options *out, int *out_code) {
                           .rdzv_timeout_ms = 300000,
                           .last_call_ms = 5000,
                           .min_timeout_ms = 600000,
-                          .backoff_ms = 1000 };
+                          .backoff_ms = 1000,
+                          .hang_after_ms = 60000 };
     *out_code = EXIT_USAGE;
     if (!take_environment(out)) return false;
     opterr = 0;  // own error texts, not getopt's

@@ -46,6 +46,11 @@ typedef struct run_options {
     int64_t backoff_ms;
     int min_success;  // of ranks, with FAILURE_KEEP; 0: all
 
+    // for those who observe the job
+    const char *flight_dir;  // where what the workers did last is written; NULL: chosen by flight.c
+    bool is_usr1_forwarded;  // to the ranks; else it makes the launcher write that
+    int64_t hang_after_ms;   // until a job without progress is reported; 0: never
+
     // over several hosts
     int node_min, node_max;  // 1 and 1 without --nnodes
     // Without --node-rank hosts join in any order, also while the job runs, and may leave it (LAUN-33).

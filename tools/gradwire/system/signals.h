@@ -14,6 +14,7 @@ typedef enum signal_duty {
     DUTY_PAUSE,   // the job is to stop for a while, and so is the launcher
     DUTY_RESUME,  // the job is to continue
     DUTY_PASS,    // for the programs
+    DUTY_RECORD,  // what the workers did last is to be written, or it is for the programs (--forward-signals)
 } signal_duty;
 
 typedef struct signals {

@@ -6,6 +6,7 @@
 
 #include "system/clock.h"
 #include "watch/ending.h"
+#include "watch/flight.h"
 #include "watch/members.h"
 #include "watch/other_hosts.h"
 #include "watch/restarts.h"
@@ -50,6 +51,7 @@ static bool ends_job(job *j, rank *r, rank *cause, char *why, size_t size) {
     bool by_itself = j->policy.stage == AWAITING_RANKS;
     report_describe_failure(j, r, cause, why, size);
     if (by_itself) slot_write_error(j, r, why);
+    if (by_itself) flight_failed(j);
     if (policy_ends_round(&j->policy)) return false;
     return !by_itself || !restarts_take_failure(j, r, why, size);
 }

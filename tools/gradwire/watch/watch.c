@@ -13,6 +13,7 @@
 #include "options/command.h"
 #include "options/failures.h"
 #include "watch/ending.h"
+#include "watch/flight.h"
 #include "watch/flow.h"
 #include "watch/members.h"
 #include "watch/other_hosts.h"
@@ -82,6 +83,12 @@ static void take_signals(job *j) {
         case DUTY_PAUSE: pause_all(j); break;
         case DUTY_RESUME: ending_signal_groups(j, SIGCONT); break;
         case DUTY_PASS: pass_on(j, signal_number); break;
+        case DUTY_RECORD:
+            if (j->options.is_usr1_forwarded)
+                pass_on(j, signal_number);
+            else
+                flight_take_signal(j);
+            break;
         case DUTY_CHILD:
         case DUTY_NONE: break;
         }
@@ -195,6 +202,7 @@ static int time_to_wait_ms(const job *j) {
     if (restarts_deadline_ms(j) < until_ms) until_ms = restarts_deadline_ms(j);
     if (j->judge_ms < until_ms) until_ms = j->judge_ms;
     if (stops_deadline_ms(j) < until_ms) until_ms = stops_deadline_ms(j);
+    if (hang_deadline_ms(j) < until_ms) until_ms = hang_deadline_ms(j);
     if (nodes_deadline_ms(&j->nodes) < until_ms) until_ms = nodes_deadline_ms(&j->nodes);
     if (until_ms == INT64_MAX) return -1;
     int64_t left_ms = until_ms - clock_now_ms();
@@ -231,6 +239,7 @@ static void turn(job *j) {
     reap(j);
     stops_take(j);
     if (clock_now_ms() >= stops_deadline_ms(j)) stops_end(j);
+    if (clock_now_ms() >= hang_deadline_ms(j)) hang_check(j);
     other_hosts_take(j);
     members_find_absent(j);
     flow_read(j, j->polls + POLL_FLOW);
@@ -264,6 +273,7 @@ int watch(job *j) {
     j->tree_has_changed = true;
     while (!is_over(j)) turn(j);
     report_end(j);
+    flight_print_path(j);
     while (!is_over(j)) turn(j);
     if (!j->is_alone) {
         report_unkillable(j);
