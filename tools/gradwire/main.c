@@ -10,6 +10,7 @@
 
 #include "base/nearest.h"
 #include "options/command.h"
+#include "options/parse.h"
 
 static const command commands[] = {
     { "ca", "make the CA of a job, for gradwire key --ca", ca_command },
@@ -53,8 +54,9 @@ int main(int argc, char **argv) {
     open_missing_streams();
     const char *name = argc > 1 ? argv[1] : "";
     for (int i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(name, commands[i].name) == 0)
-            return exit_code_after_printing(commands[i].run(argc - 1, argv + 1));
+        if (strcmp(name, commands[i].name) != 0) continue;
+        parse_command = commands[i].name;
+        return exit_code_after_printing(commands[i].run(argc - 1, argv + 1));
     }
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         print_help();

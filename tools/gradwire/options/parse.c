@@ -9,10 +9,12 @@
 static const char name_characters[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
 
+const char *parse_command = "run";
+
 bool parse_complain(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "gradwire run: ");
+    fprintf(stderr, "gradwire %s: ", parse_command);
     vfprintf(stderr, format, arguments);
     fprintf(stderr, "\n");
     va_end(arguments);

@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// The subcommand in these lines; set by main.
+extern const char *parse_command;
+
 // Prints the line. Returns false.
 __attribute__((format(printf, 1, 2))) bool parse_complain(const char *format, ...);
 
