@@ -260,9 +260,9 @@ void transfer_await_on_loop(transfer *x, gw_scope *s) {
                         a->rank, awaits_caller_on_loop(a, s));
 }
 
+// A receive that has ended waits for no member.
 static void describe(const gw_future *f, trace_activity *out) {
-    const transfer *x = list_entry(f->on_cancel, transfer, gave_up);
-    activity_add_await(out, &x->await);
+    if (f->on_cancel) activity_add_await(out, &list_entry(f->on_cancel, transfer, gave_up)->await);
 }
 
 static const future_source receive_source = { .describe = describe };
