@@ -82,14 +82,15 @@ static void walk(gw_scope *s, gw_tensor *const *roots, int count, gw_backward_op
     for (int i = 0; i < count; i++) handle_release(roots[i]);
 }
 
-// Distributed passes have the same id on all workers: that of the scope.
+// The parts of a distributed pass have the same id on all workers, but where its scope is that of a body.
 static void walk_recorded(gw_scope *s, gw_tensor *const *roots, int count,
                           gw_backward_options options) {
     bool is_on = trace_is_on(TRACE_PASS);
-    if (is_on) trace_record(TRACE_PASS_BEGUN, -1, gw_scope_id(s), 0, 0);
+    uint64_t id =
+        is_on ? gw_scope_id(s) : 0;  // a body that begins a pass gets another one meanwhile
+    if (is_on) trace_record(TRACE_PASS_BEGUN, -1, id, 0, 0);
     walk(s, roots, count, options);
-    if (is_on)
-        trace_record(TRACE_PASS_ENDED, -1, gw_scope_id(s), s->error ? s->error->status : GW_OK, 0);
+    if (is_on) trace_record(TRACE_PASS_ENDED, -1, id, s->error ? s->error->status : GW_OK, 0);
 }
 
 void gw_backward_with(gw_scope *s, gw_tensor *loss, gw_backward_options options) {

@@ -241,7 +241,8 @@ bool optimizer_check_pass(gw_scope *s, const gw_optimizer *o, const char *functi
 void gw_optimizer_step(gw_scope *s, gw_optimizer *o) {
     const char *function = "gw_optimizer_step";
     bool is_recorded = trace_is_on(TRACE_STEP);
-    if (is_recorded) trace_record(TRACE_STEP_BEGUN, -1, gw_scope_id(s), 0, 0);
+    uint64_t id = is_recorded ? gw_scope_id(s) : 0;
+    if (is_recorded) trace_record(TRACE_STEP_BEGUN, -1, id, 0, 0);
     if (optimizer_check(s, o, function) && optimizer_check_pass(s, o, function)) {
         if (o->remote)
             o->remote->class->step(s, o);
@@ -253,6 +254,5 @@ void gw_optimizer_step(gw_scope *s, gw_optimizer *o) {
         o->remote->class->refused(s, o);
     }
     if (o && o->after) o->after->run(o->after, s, o);
-    if (is_recorded)
-        trace_record(TRACE_STEP_ENDED, -1, gw_scope_id(s), s->error ? s->error->status : GW_OK, 0);
+    if (is_recorded) trace_record(TRACE_STEP_ENDED, -1, id, s->error ? s->error->status : GW_OK, 0);
 }
