@@ -1,15 +1,12 @@
 #include "live/live.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "system/clock.h"
-
-#define LINK_BEGINNING "/memfd:" TRACE_MEMORY_NAME
 
 const image *live_image(const live *l, const live_worker *w) {
     return &l->now.images[w->image];
@@ -60,16 +57,11 @@ static bool take_tables(image *x, int fd) {
 }
 
 static void read_tables(image *x) {
-    char path[64], link[sizeof LINK_BEGINNING];
+    char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd", (int)x->pid);
     DIR *folder = opendir(path);
     bool is_read = false;
-    for (struct dirent *e; folder && !is_read && (e = readdir(folder));) {
-        ssize_t n = readlinkat(dirfd(folder), e->d_name, link, sizeof link - 1);
-        if (n != sizeof link - 1 || memcmp(link, LINK_BEGINNING, sizeof link - 1) != 0) continue;
-        // By now it may be something else: opening it must not wait.
-        int fd = openat(dirfd(folder), e->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-        if (fd < 0) continue;
+    for (int fd; folder && !is_read && (fd = find_next_memory(folder)) >= 0;) {
         is_read = take_tables(x, fd);
         close(fd);
     }

@@ -6,33 +6,9 @@
 
 #include "observe/json.h"
 #include "observe/show.h"
+#include "observe/workers.h"
 
 // ---- What a worker waits for --------------------------------------------------------------------
-
-// Waits of the program first, then those of bodies, then bodies.
-static int weight_of(const trace_activity *a) {
-    if (a->kind == TRACE_WAITS_SHUTDOWN) return 1;
-    if (image_is_wait(a->kind)) return a->caller < 0 ? 4 : 3;
-    return a->kind == TRACE_RUNS ? 2 : 0;
-}
-
-// The most important activity, of these the oldest; NULL: none.
-static const trace_activity *main_activity(const image_agent *a) {
-    const trace_activity *best = NULL;
-    const trace_table *t = a ? a->table : NULL;
-    for (int i = 0; t && i < t->activity_count; i++) {
-        const trace_activity *x = &t->activities[i];
-        if (!best || weight_of(x) > weight_of(best) ||
-            (weight_of(x) == weight_of(best) && x->since_ns < best->since_ns))
-            best = x;
-    }
-    return best;
-}
-
-static int64_t age_of(const image *x, const trace_activity *a) {
-    int64_t age = x->taken.monotonic_ns - a->since_ns;
-    return a->since_ns < 0 || age < 0 ? 0 : age;
-}
 
 // "runs slow", "barrier 3 of group "world" for rank 1, 2"
 static void describe(const trace_activity *a, char *out, size_t size) {
@@ -106,13 +82,13 @@ static void write_line(char *line, const view_options *o, FILE *out) {
 static void format_worker(const live *l, const live_worker *w, char *line) {
     const image *x = live_image(l, w);
     const image_agent *a = live_agent(l, w);
-    const trace_activity *activity = main_activity(a);
+    const trace_activity *activity = workers_main_activity(a ? a->table : NULL);
     char what[512] = "-", age[32] = "", rank[16] = "-";
     bool has_name = a && a->name[0];
     if (has_name) snprintf(rank, sizeof rank, "%d", a->rank);
     if (activity && x->life != IMAGE_HAS_ENDED) {
         describe(activity, what, sizeof what);
-        snprintf(age, sizeof age, ", %s", show_duration(age_of(x, activity)).text);
+        snprintf(age, sizeof age, ", %s", show_duration(image_activity_age_ns(x, activity)).text);
     }
     snprintf(line, LINE_SIZE,
              "%4s  %-16.40s %8d  %-8s %-8s %9.1f %9.1f %8.1f %9s %9s %8s %5.0f  %s%s", rank,
@@ -169,7 +145,8 @@ void view_write(const live *l, const view_options *o, FILE *out) {
 
 static void set_activity(json_t *out, const live *l, const live_worker *w) {
     char what[512];
-    const trace_activity *a = main_activity(live_agent(l, w));
+    const image_agent *of = live_agent(l, w);
+    const trace_activity *a = workers_main_activity(of ? of->table : NULL);
     if (!a) {
         json_object_set_new(out, "waits_for", json_null());
         return;
@@ -177,7 +154,8 @@ static void set_activity(json_t *out, const live *l, const live_worker *w) {
     describe(a, what, sizeof what);
     json_object_set_new(out, "waits_for", json_string(what));
     json_object_set_new(out, "waits_kind", json_string(show_kind(a->kind)));
-    json_object_set_new(out, "waits_ms", json_integer(age_of(live_image(l, w), a) / 1000000));
+    json_object_set_new(out, "waits_ms",
+                        json_integer(image_activity_age_ns(live_image(l, w), a) / 1000000));
 }
 
 static json_t *worker_json(const live *l, const live_worker *w) {

@@ -120,14 +120,20 @@ static void look_at(finding *f, int fd, pid_t holder) {
 
 // ---- Processes ----------------------------------------------------------------------------------
 
-static void look_at_descriptors(finding *f, pid_t pid, DIR *folder) {
-    for (struct dirent *e; !f->failed && (e = readdir(folder));) {
+int find_next_memory(DIR *folder) {
+    for (struct dirent *e; (e = readdir(folder));) {
         char link[sizeof LINK_BEGINNING];
         ssize_t n = readlinkat(dirfd(folder), e->d_name, link, sizeof link - 1);
         if (n != sizeof link - 1 || memcmp(link, LINK_BEGINNING, sizeof link - 1) != 0) continue;
         // By now it may be something else: opening it must not wait.
         int fd = openat(dirfd(folder), e->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-        if (fd < 0) continue;
+        if (fd >= 0) return fd;
+    }
+    return -1;
+}
+
+static void look_at_descriptors(finding *f, pid_t pid, DIR *folder) {
+    for (int fd; !f->failed && (fd = find_next_memory(folder)) >= 0;) {
         look_at(f, fd, pid);
         close(fd);
     }

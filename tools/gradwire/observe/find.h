@@ -5,6 +5,8 @@
 #ifndef GRADWIRE_FIND_H
 #define GRADWIRE_FIND_H
 
+#include <dirent.h>
+
 #include "observe/image.h"
 
 enum { FIND_KEY_SIZE = 256, FIND_WHY_SIZE = 1024 };
@@ -27,6 +29,9 @@ void find_free(found *f);
 
 // Looks up whether the process of an image runs, and where its threads sleep: fills |life|, |wchan|, and |in| of bodies.
 void find_life(image *x);
+
+// Opens the next one of the memories among the descriptors in |folder|, /proc/PID/fd; -1: there are no more.
+int find_next_memory(DIR *folder);
 
 // The name of its job: its id, else its mark, else "parent-77" with the number of the parent process.
 void find_key(const image *x, char out[FIND_KEY_SIZE]);

@@ -16,7 +16,7 @@ static int weight_of(const trace_activity *a) {
     return a->kind == TRACE_RUNS ? 2 : 0;
 }
 
-static const trace_activity *main_activity(const trace_table *t) {
+const trace_activity *workers_main_activity(const trace_table *t) {
     const trace_activity *best = NULL;
     for (int i = 0; t && i < t->activity_count; i++) {
         const trace_activity *a = &t->activities[i];
@@ -29,7 +29,7 @@ static const trace_activity *main_activity(const trace_table *t) {
 
 static void describe(const image *x, const image_agent *a, char *out, size_t size) {
     char what[2 * TRACE_TEXT_MAX + 64];
-    const trace_activity *one = main_activity(a->table);
+    const trace_activity *one = workers_main_activity(a->table);
     snprintf(out, size, "-");
     if (!one) return;
     trace_activity_text(one, what, sizeof what);
