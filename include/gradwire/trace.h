@@ -8,7 +8,7 @@
 //     gw_span_close(x);
 //     gw_mark(s, "epoch 3");
 //
-// A record takes about 20 ns. Records of a program have the level "user", which is on by default: the variable GW_FLIGHT
+// Records of a program have the level "user", which is on by default: the variable GW_FLIGHT
 // sets the levels or the count of records of each thread, and GW_FLIGHT=0 switches all off.
 //
 // Recording begins with gw_rpc_init. It never fails, and changes no result: where records cannot be kept, these functions do

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static char last[2048];
@@ -74,9 +75,9 @@ static void a_program_sets_level_and_sink(void **state) {
                 counts[GW_LOG_INFO] == 1);
 }
 
-static void the_environment_names_a_level_and_a_file(void **state) {
-    (void)state;
-    char directory[] = "/tmp/gradwire-test-XXXXXX", path[64], setting[80], text[256] = "";
+// Three lines, as they are in the file that GW_LOG names.
+static void write_lines(char text[256]) {
+    char directory[] = "/tmp/gradwire-test-XXXXXX", path[64], setting[80];
     assert_non_null(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/log", directory);
     snprintf(setting, sizeof setting, "warning,%s", path);
@@ -87,14 +88,47 @@ static void the_environment_names_a_level_and_a_file(void **state) {
     log_block(block);
     FILE *f = fopen(path, "r");
     assert_non_null(f);
-    size_t size = fread(text, 1, sizeof text - 1, f);
+    text[fread(text, 1, 255, f)] = '\0';
     fclose(f);
     unlink(path);
     rmdir(directory);
-    const char *expected =
-        "gradwire: a line of its own\ngradwire: two lines\ngradwire: in a block\n";
-    assert_int_equal(size, strlen(expected));
-    assert_string_equal(text, expected);
+}
+
+static void the_environment_names_a_level_and_a_file(void **state) {
+    (void)state;
+    char text[256];
+    write_lines(text);
+    assert_string_equal(text,
+                        "gradwire: a line of its own\ngradwire: two lines\ngradwire: in a block\n");
+}
+
+static void lines_have_the_elapsed_time(void **state) {
+    (void)state;
+    char text[256];
+    double seconds[3];
+    int end = 0;
+    setenv("GW_LOG_TIME", "1", 1);
+    write_lines(text);
+    sscanf(text,
+           "gradwire [%lf s]: a line of its own\ngradwire [%lf s]: two lines\n"
+           "gradwire [%lf s]: in a block\n%n",
+           &seconds[0], &seconds[1], &seconds[2], &end);
+    assert_int_equal(end, strlen(text));
+    assert_true(seconds[0] >= 0 && seconds[0] <= seconds[1] && seconds[1] <= seconds[2]);
+}
+
+static void lines_have_the_time_in_utc(void **state) {
+    (void)state;
+    char text[256], now[32];
+    time_t before = time(NULL);
+    setenv("GW_LOG_TIME", "wall", 1);
+    write_lines(text);
+    int end = 0;
+    sscanf(text, "gradwire [%31[0-9T:-].%*3dZ]: a line of its own\n%n", now, &end);
+    assert_true(end > 0);
+    struct tm date = { 0 };
+    assert_non_null(strptime(now, "%Y-%m-%dT%H:%M:%S", &date));
+    assert_true(timegm(&date) >= before && timegm(&date) <= time(NULL));
 }
 
 static void the_program_overrides_the_environment(void **state) {
@@ -109,4 +143,5 @@ static void the_program_overrides_the_environment(void **state) {
 
 GW_TESTS(base_log, it_formats_a_line, it_hides_control_characters, it_cuts_long_lines,
          a_block_is_a_line_after_the_other, a_program_sets_level_and_sink,
-         the_environment_names_a_level_and_a_file, the_program_overrides_the_environment);
+         the_environment_names_a_level_and_a_file, lines_have_the_elapsed_time,
+         lines_have_the_time_in_utc, the_program_overrides_the_environment);
