@@ -35,7 +35,8 @@ static const handle_class poison_class = { .name = "elastic job", .destroy = sta
 static gw_elastic elastic_poison = { .handle = { &poison_class, HANDLE_IMMORTAL },
                                      .reason = GW_FAILED };
 
-bool elastic_is_usable(gw_scope *s, const char *what, const gw_elastic *j) {
+// Whether |j| can be used: else |s| has failed.
+static bool is_usable(gw_scope *s, const char *what, const gw_elastic *j) {
     if (!j || j == &elastic_poison)
         scope_fail(s, GW_INVALID, "%s: %s", what,
                    j ? "the job could not be opened" : "job is NULL");
@@ -269,7 +270,7 @@ static void fail(gw_scope *root, gw_elastic *j) {
 }
 
 gw_scope *gw_elastic_begin(gw_scope *root, gw_elastic *j) {
-    if (!elastic_is_usable(root, "gw_elastic_begin", j)) {
+    if (!is_usable(root, "gw_elastic_begin", j)) {
         if (j && j != &elastic_poison && j->reason == GW_RUNNING) fail(root, j);
         return NULL;
     }
@@ -353,7 +354,7 @@ static void end_requests(gw_elastic *j) {
 
 void gw_elastic_close(gw_scope *root, gw_elastic *j) {
     if (!j || j == &elastic_poison || !j->own) {
-        if (!j || j == &elastic_poison) elastic_is_usable(root, "gw_elastic_close", j);
+        if (!j || j == &elastic_poison) is_usable(root, "gw_elastic_close", j);
         return;
     }
     if (j->step) {
@@ -444,8 +445,7 @@ bool gw_elastic_leaving(const gw_elastic *j) {
 }
 
 gw_future *gw_elastic_asked(gw_scope *s, gw_elastic *j) {
-    if (gw_ok(s) && elastic_is_usable(s, "gw_elastic_asked", j) && j->asked)
-        return gw_keep(s, j->asked);
+    if (gw_ok(s) && is_usable(s, "gw_elastic_asked", j) && j->asked) return gw_keep(s, j->asked);
     gw_future *none = gw_future_open(s);
     if (gw_ok(s)) gw_future_fail(s, none, GW_CANCELLED, "the elastic job has finished");
     return none;

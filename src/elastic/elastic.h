@@ -62,9 +62,6 @@ struct gw_elastic {
     int64_t saving_step;
 };
 
-// Whether |j| can be used: else |s| has failed.
-bool elastic_is_usable(gw_scope *s, const char *what, const gw_elastic *j);
-
 // Closes |t|, a scope inside root. False: it had an error, which is root's now, unless a member was lost: then *out_lost.
 bool elastic_close_part(gw_scope *root, gw_scope *t, bool *out_lost);
 
