@@ -107,8 +107,9 @@ typedef struct GW_BY_NAME gw_rpc_options {
 /// this agent.
 ///
 /// Blocks: until all workers have joined; when joining an elastic job, until the coordinator has admitted this worker.
-/// An elastic job can be joined as long as it has a member. If the coordinator of the job ends, another member on the
-/// same host listens at its address. If .init_method has several addresses, "tcp://10.0.0.1:29500,10.0.0.2:29500", in
+/// An elastic job can be joined as long as it has a member. If the member that admits this worker is lost meanwhile, this
+/// worker joins again, with the same name, until .join_timeout_ms has passed. If the coordinator of the job ends, another
+/// member on the same host listens at its address. If .init_method has several addresses, "tcp://10.0.0.1:29500,10.0.0.2:29500", in
 /// the same order on all workers, the member that listens next may also be on another of these hosts.
 /// Errors: INVALID for options; DUPLICATE if the name or rank is taken; MISMATCH if workers differ in world size or
 /// protocol version; ADDRESS_IN_USE; TIMEOUT, naming the workers that have not joined; WRONG_STATE if the job has

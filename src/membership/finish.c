@@ -37,8 +37,7 @@ static bool has_active(const membership *ms) {
 static void lose_admission(membership *ms) {
     gw_error why;
     const member_fact *by = &member_find(ms, ms->admitted_by)->fact;
-    error_set(&why, GW_DISCONNECTED,
-              "%s, which admitted this worker, is lost: call gw_rpc_init again", by->name);
+    error_set(&why, GW_DISCONNECTED, "%s, which has admitted this worker, is lost", by->name);
     error_set_lost(&why, by->how, by->rank, by->incarnation, by->name);
     membership_fence(ms, &why);
 }

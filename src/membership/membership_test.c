@@ -318,7 +318,7 @@ static void end_founder(uint64_t seed, void *context) {
         if (!q.nodes[i].is_fenced) continue;
         assert_int_equal(q.nodes[i].fenced_why.status, GW_DISCONNECTED);
         assert_string_equal(q.nodes[i].fenced_why.text,
-                            "w0, which admitted this worker, is lost: call gw_rpc_init again");
+                            "w0, which has admitted this worker, is lost");
     }
     quorum_run(&q, at_s(60));
     for (int i = 1; i < 3; i++) up += !q.nodes[i].is_fenced;

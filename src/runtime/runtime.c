@@ -37,18 +37,39 @@ void runtime_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options optio
     agent_open_on(root, e, owns_env, options, runtime_services, false);
 }
 
-static void open_here(gw_scope *root, gw_rpc_options options, bool lacks_state) {
+static void try_open(gw_scope *root, gw_rpc_options options, bool lacks_state) {
     gw_error error;
     env *e;
-    if (root->error) return;
-    if (root->agent) {
-        scope_fail(root, GW_WRONG_STATE, "this scope has an agent already");
-    } else if (env_os_open(&e, &error)) {
+    if (env_os_open(&e, &error)) {
         scope_fail_with(root, &error);
     } else {
         scope_enter(root);
         agent_open_on(root, e, true, options, runtime_services, lacks_state);
         scope_leave(root);
+    }
+}
+
+// The member that has admitted this worker was lost before this worker was a member (JOIN-1).
+static bool has_lost_admission(const gw_scope *root, const gw_rpc_options *o) {
+    return o->job == GW_JOB_JOIN && root->error && root->error->status == GW_DISCONNECTED &&
+           root->error->lost.how;
+}
+
+static void open_here(gw_scope *root, gw_rpc_options options, bool lacks_state) {
+    if (root->error) return;
+    if (root->agent) {
+        scope_fail(root, GW_WRONG_STATE, "this scope has an agent already");
+        return;
+    }
+    int64_t until_ns = deadline_after_ms(scope_now_ns(root), options.join_timeout_ms);
+    try_open(root, options, lacks_state);
+    while (has_lost_admission(root, &options)) {
+        int64_t left_ns = until_ns - scope_now_ns(root);
+        if (left_ns <= 0) return;
+        if (until_ns != ENV_NEVER) options.join_timeout_ms = 1 + left_ns / 1000000;
+        log_info("gw_rpc_init: %s; it joins again", root->error->text);
+        gw_scope_clear(root);
+        try_open(root, options, lacks_state);
     }
 }
 

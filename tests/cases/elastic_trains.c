@@ -3,7 +3,8 @@
 // there ("open", "begin", "pass", "step", "end", "close"), raises SIGTERM ("term"), leaves ("leave"), asks for a checkpoint
 // ("ask"), waits until one is whole ("whole"), makes a second backward pass ("twice"), or fails ("fail"). "random:K:SEED": the first K attempts of each rank but the
 // last end by a timer, after some ms of computing that follow from SEED. "until:G:N": all leave when the members have been N for
-// some steps, in generation G or later. All members have the weights of one process that learns alone.
+// some steps, in generation G or later; "after:FILE": all leave after the step whose number is in FILE, once it exists. All
+// members have the weights of one process that learns alone.
 #include <gradwire.h>
 #include <math.h>
 #include <sched.h>
@@ -76,6 +77,21 @@ static bool has_enough(const gw_elastic *job) {
     return false;
 }
 
+// Whether this step is the last one, or later, by the file of "after".
+static bool is_after(int64_t step) {
+    long long last;
+    for (int i = 0; i < event_count; i++) {
+        FILE *f = strncmp(events[i], "after:", 6) ? NULL : fopen(events[i] + 6, "r");
+        if (!f) continue;
+        bool is_so = fscanf(f, "%lld", &last) == 1 && step >= last;
+        fclose(f);
+        return is_so;
+    }
+    return false;
+}
+
+static bool ends;
+
 static gw_module *make_model(gw_scope *root) {
     gw_seed(root, 1);
     return gw_nn_linear(root, IN, OUT);
@@ -126,7 +142,8 @@ static void await_checkpoint(gw_scope *root) {
 
 static void ask(gw_elastic *job, int64_t step) {
     if (is_now("term", step)) raise(SIGTERM);
-    if (is_now("leave", step) || has_enough(job)) gw_elastic_leave(job);
+    ends = has_enough(job) || is_after(step);
+    if (is_now("leave", step) || ends) gw_elastic_leave(job);
     if (is_now("ask", step)) gw_elastic_ask_checkpoint(job);
 }
 
@@ -174,7 +191,7 @@ static void learn(gw_scope *root, int64_t steps, int min) {
     if (gw_ok(root))
         printf("%s at step %lld\n", gw_elastic_reason_name(reason),
                (long long)gw_elastic_step(job));
-    if (gw_ok(root) && (gw_elastic_step(job) == steps || together >= STEPS_TOGETHER)) {
+    if (gw_ok(root) && (gw_elastic_step(job) == steps || ends)) {
         compare_with_one(root, model, gw_elastic_step(job));
         printf("weights %016llx\n", (unsigned long long)hash_of(root, model));
     }

@@ -77,9 +77,15 @@ static bool is_former(job *j, uint64_t incarnation) {
     return run_restarts(&j->options) && !nodes_are_open(&j->nodes);
 }
 
+// A process that has joined again loses the member that it was before.
+static bool has_lost_itself(job *j, const worker_event *n) {
+    const job_member *lost = find_member(j, n->incarnation);
+    return lost && lost->process.pid == n->from->pid;
+}
+
 static void note_lost(job *j, const worker_event *n) {
     rank *r = find_sender(j, n);
-    if (is_former(j, n->incarnation)) return;
+    if (is_former(j, n->incarnation) || has_lost_itself(j, n)) return;
     if (is_first_loss(r, n->why)) r->lost_member = n->incarnation;
 }
 
