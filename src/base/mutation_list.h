@@ -54,6 +54,7 @@ MUTATION(CALLER_NOT_QUERIED)  // a wait for an idle member does not query which 
 // collectives
 MUTATION(PART_TWICE)     // a large value is added twice, as if it had been received again after a break
 MUTATION(ENTER_AHEAD)    // a member enters more collectives than may be in progress
+MUTATION(KEYS_AT_LIMIT)  // the limit applies to a key of which no collective is under way
 MUTATION(BLOCK_WRITTEN)  // the input of a member is not preserved
 
 // replicas

@@ -422,6 +422,33 @@ static void keys_may_be_used_in_different_orders(void **state) {
     for (uint64_t seed = 1; seed <= 20; seed++) cluster_run(seed, workers(3), use_keys, NULL);
 }
 
+enum { MANY_KEYS = 8, CALLS_OF_KEY = 16 };  // together more than may be under way
+
+// Each member begins with another key: the calls that it may enter at first are not those of the others.
+static void use_many_keys(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    gw_future *fs[MANY_KEYS][CALLS_OF_KEY];
+    for (int k = 0; k < MANY_KEYS; k++)
+        for (int i = 0; i < CALLS_OF_KEY; i++) {
+            int key = (k + rank * MANY_KEYS / 2) % MANY_KEYS;
+            fs[key][i] = gw_all_reduce_async(s, g, gw_full(s, GW_I64, 100 * key + i, 1), GW_SUM,
+                                             .key = 1 + (uint64_t)key);
+        }
+    int members = gw_group_size(g);
+    for (int key = 0; key < MANY_KEYS; key++)
+        for (int i = 0; i < CALLS_OF_KEY; i++)
+            assert_int_equal(gw_item_int(s, gw_tensor_of(s, gw_wait(s, fs[key][i]))),
+                             members * (100 * key + i));
+}
+
+// GRP-3.
+static void keys_above_the_limit_may_be_used_in_different_orders(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++)
+        cluster_run(seed, workers(2 + (int)seed % 2), use_many_keys, NULL);
+}
+
 // ---- Plans --------------------------------------------------------------------------------------
 
 enum { PLAN_WORKERS = 6, PLAN_NUMBERS = 301 };
@@ -795,7 +822,8 @@ GW_TESTS(group_collectives_sim, every_operation_returns_its_defined_result, size
          a_late_member_fails_with_the_others_and_all_continue,
          a_scope_that_has_failed_fails_the_others_once, a_cancellation_ends_the_collective_for_all,
          a_member_that_leaves_is_not_waited_for, collectives_above_the_limit_wait_in_order,
-         too_many_are_refused, keys_may_be_used_in_different_orders, every_plan_gives_the_same_bits,
+         too_many_are_refused, keys_may_be_used_in_different_orders,
+         keys_above_the_limit_may_be_used_in_different_orders, every_plan_gives_the_same_bits,
          messages_are_matched_by_sender_and_tag_in_order,
          messages_pass_between_the_remaining_members, groups_are_split_and_tensors_sent_together,
          gradients_flow_back_through_collectives,

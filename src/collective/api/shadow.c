@@ -127,13 +127,13 @@ static bool read_question(const gw_group *g, const unexpected_message *x, questi
 // first (GRP-3), there is none.
 static bool find_enter_on_loop(gw_group *g, question *out) {
     if (!g->shadows || g->broken.status || !list_is_empty(&g->waiting)) return false;
-    if (g->run_count >= RUNS_MAX) return false;
     list_each(l, &g->unexpected) {
         const unexpected_message *x = list_entry(l, unexpected_message, link);
         sequence *t = group_find_sequence_on_loop(g, x->header.key);
         if (t) call_skip_ended_on_loop(g, t);
         uint64_t next = t ? t->next : 1;
         if (x->kind != KIND_ENTER || x->header.number != next || (t && t->frozen)) continue;
+        if (t && !sequence_may_enter(g, t)) continue;
         if (read_question(g, x, out)) return true;
     }
     return false;

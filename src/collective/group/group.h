@@ -117,9 +117,9 @@ typedef struct sequence {
     uint32_t missed_count;  // futures that it has not read
     gw_error *why;
 
-    // of a final key
-    uint32_t run_count;  // runs that are not over
-    bool is_over;        // this member calls no more of it
+    uint32_t run_count;                     // runs that are not over: of a final key
+    uint32_t entered_count, waiting_count;  // of these, as of the group
+    bool is_over;                           // of a final key: this member calls no more of it
 } sequence;
 
 // How the program receives the end of a run: the state of its future's source. Counted by that future alone.
@@ -256,6 +256,7 @@ struct gw_group {
     uint32_t run_count;
     list_node waiting;  // runs that have not entered
     uint32_t waiting_count;
+    uint32_t idle_count;  // sequences with waiting runs and none that has entered
     // final_keys.c: of a group of another room
     uint64_t final_number;  // the current final sequence, of calls without a key; 0: none
     uint64_t final_mark;    // part of the signatures: what else has to match
@@ -368,6 +369,13 @@ sequence *group_sequence_on_loop(gw_group *g,
                                  uint64_t key);  // NULL if allocation fails, or at the limit
 sequence *group_find_sequence_on_loop(gw_group *g, uint64_t key);  // NULL: nothing was entered
 void sequence_fini(sequence *t);
+// Whether a run of |t| may enter now: below the limit of the group, or as the only one of |t| (GRP-3).
+bool sequence_may_enter(const gw_group *g, const sequence *t);
+// A run of |t| waits, waits no longer, has entered, has left: each changes the counts of the group, too.
+void sequence_wait(gw_group *g, sequence *t);
+void sequence_stop_waiting(gw_group *g, sequence *t);
+void sequence_enter(gw_group *g, sequence *t);
+void sequence_leave(gw_group *g, sequence *t);
 // Whether |number| is one of those that the last aborts have ended.
 bool sequence_has_ended(const sequence *t, uint64_t number);
 // Whether |error| is that of an abort of the group, or about |t|: then all members have it.

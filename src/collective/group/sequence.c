@@ -2,6 +2,7 @@
 #include "collective/group/group.h"
 
 #include "base/mem.h"
+#include "base/mutation.h"
 #include "base/status.h"
 
 #include <stdio.h>
@@ -31,6 +32,45 @@ sequence *group_sequence_on_loop(gw_group *g, uint64_t key) {
     mem_free(t);
     return NULL;
 }
+
+// ---- Counts -------------------------------------------------------------------------------------
+
+static bool is_idle(const sequence *t) {
+    return t->waiting_count && !t->entered_count;
+}
+
+// GRP-3.
+bool sequence_may_enter(const gw_group *g, const sequence *t) {
+    if (g->run_count < RUNS_MAX || has_mutation(MUTATION_ENTER_AHEAD)) return true;
+    return !t->entered_count && !has_mutation(MUTATION_KEYS_AT_LIMIT);
+}
+
+void sequence_wait(gw_group *g, sequence *t) {
+    g->waiting_count++;
+    t->waiting_count++;
+    if (is_idle(t) && t->waiting_count == 1) g->idle_count++;
+}
+
+void sequence_stop_waiting(gw_group *g, sequence *t) {
+    bool was_idle = is_idle(t);
+    g->waiting_count--;
+    t->waiting_count--;
+    if (was_idle && !is_idle(t)) g->idle_count--;
+}
+
+void sequence_enter(gw_group *g, sequence *t) {
+    if (is_idle(t)) g->idle_count--;
+    g->run_count++;
+    t->entered_count++;
+}
+
+void sequence_leave(gw_group *g, sequence *t) {
+    g->run_count--;
+    t->entered_count--;
+    if (is_idle(t)) g->idle_count++;
+}
+
+// ---- Memory -------------------------------------------------------------------------------------
 
 void sequence_fini(sequence *t) {
     for (ended_ahead *x; (x = t->ahead);) {

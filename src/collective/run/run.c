@@ -240,7 +240,7 @@ void run_finalize_on_loop(gw_group *g) {
 static void over_if_all_have_entered(run *r) {
     gw_group *g = r->group;
     if (r->state != RUN_DONE || r->enters_missing) return;
-    g->run_count--;
+    sequence_leave(g, r->sequence);
     leave_group(r);
     run_finalize_on_loop(g);
     run_admit_on_loop(g);
@@ -288,7 +288,7 @@ static void detach(run *r, const gw_error *error) {
     r->state = RUN_DETACHED;
     list_remove(&r->link);
     list_append(&g->detached, &r->link);
-    g->run_count--;
+    sequence_leave(g, r->sequence);
     g->detached_count++;
     complete(r, result_of_error(error));
     final_leave_on_loop(g, r->sequence);
@@ -321,9 +321,9 @@ void run_fail_on_loop(run *r, const gw_error *error) {
     if (r->state == RUN_UNDER_WAY) stop_waiting(r);
     if (r->state == RUN_WAITING) env_set_timer(r->group->agent->env, &r->timer, ENV_NEVER);
     if (r->state != RUN_WAITING)
-        r->group->run_count--;
+        sequence_leave(r->group, r->sequence);
     else
-        r->group->waiting_count--;
+        sequence_stop_waiting(r->group, r->sequence);
     awaits_close_on_loop(&r->await);
     bool is_done = r->state == RUN_DONE;
     r->state = RUN_OVER;

@@ -94,8 +94,8 @@ static void enter(run *r) {
     gw_group *g = r->group;
     list_remove(&r->link);
     list_append(&g->runs, &r->link);
-    g->waiting_count--;
-    g->run_count++;
+    sequence_stop_waiting(g, r->sequence);
+    sequence_enter(g, r->sequence);
     r->state = RUN_UNDER_WAY;
     r->number = r->sequence->next++;
     if (r->number >= r->sequence->past_from) {
@@ -116,11 +116,6 @@ static void enter(run *r) {
     if (future_result(r->future)) report_cancelled(r);
     take_unexpected(r);
     if (run_needs_left_on_loop(r)) run_report_left_on_loop(r);
-}
-
-// GRP-3.
-static bool may_enter(const gw_group *g) {
-    return g->run_count < RUNS_MAX || has_mutation(MUTATION_ENTER_AHEAD);
 }
 
 static bool has_earlier_final(const list_node *list, const run *r) {
@@ -153,15 +148,21 @@ static void fail_in_its_place(run *r) {
     call_fail_in_place_on_loop(r->group, t, &path, count, &error);
 }
 
-static run *next_to_admit(const gw_group *g) {
+static bool may_be_next(const run *r) {
+    return !r->sequence->frozen && !awaits_final(r);
+}
+
+// The first, since it may have to fail, or, if the limit has refused that one, the first of another sequence.
+static run *next_to_admit(const gw_group *g, const run *refused) {
+    if (refused && !g->idle_count) return NULL;
     list_each(l, &g->waiting) {
         run *r = list_entry(l, run, link);
-        if (!r->sequence->frozen && !awaits_final(r)) return r;
+        if (may_be_next(r) && (!refused || sequence_may_enter(g, r->sequence))) return r;
     }
     return NULL;
 }
 
-// False: it waits, for an abort or for other runs to end.
+// False: it waits for other runs to end.
 static bool admit(run *r) {
     gw_group *g = r->group;
     gw_error error;
@@ -175,7 +176,7 @@ static bool admit(run *r) {
             run_fail_on_loop(r, &error);
     } else if (r->failure) {
         fail_in_its_place(r);
-    } else if (may_enter(g)) {
+    } else if (sequence_may_enter(g, r->sequence)) {
         enter(r);
         run_wake_on_loop(r);
     } else {
@@ -185,10 +186,10 @@ static bool admit(run *r) {
 }
 
 void run_admit_on_loop(gw_group *g) {
-    bool continues = true;
-    for (run *r; continues && (r = next_to_admit(g));) {
+    const run *refused = NULL;
+    for (run *r; (r = next_to_admit(g, refused));) {
         run_retain(r);
-        continues = admit(r);
+        if (!admit(r)) refused = r;
         run_release_on_loop(r);
     }
     shadow_enters_on_loop(g);
@@ -202,7 +203,7 @@ void run_give_up(canceller *c) {
 void run_enter_or_wait_on_loop(run *r) {
     gw_group *g = r->group;
     bool first = g->waiting.next == &r->link;
-    if (first && may_enter(g) && !r->sequence->frozen && !awaits_final(r)) {
+    if (first && sequence_may_enter(g, r->sequence) && may_be_next(r)) {
         r->works = true;
         enter(r);
     } else {

@@ -93,7 +93,7 @@ static void wait_for_turn(run *r, sequence *t) {
     r->future->makers = 1;
     atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);  // the group's
     list_append(&g->waiting, &r->link);
-    g->waiting_count++;
+    sequence_wait(g, t);
     r->timer.fire = run_timer_fire;
     r->work.run = run_work_later;
 }
