@@ -1,61 +1,80 @@
-// Collectives: operations that all members of a group enter together.
+// Collectives: operations that all members of a group call together.
 //
 //     gw_group  *g    = gw_group_world(root);
 //     gw_tensor *mean = gw_all_reduce(s, g, x, GW_AVG);                 // the same bits on every member
 //     gw_tensor *w    = gw_broadcast(s, g, gw_group_rank(g) == 0 ? x : NULL, 0);
-//     gw_future *f    = gw_all_reduce_async(s, g, x, GW_SUM);           // does not block
+//     gw_future *f    = gw_all_reduce_async(s, g, x, GW_SUM);           // returns at once
 //     gw_tensor *sum  = gw_tensor_of(s, gw_wait(s, f));
 //
-// Order: the collectives of a group that have no key must be called in the same order by all members. Collectives with
-// a key (.key) have a separate order for each key, which is the same on all members. Failures: a collective ends on all
-// members with one error, and the group continues with the next collective, in these cases: members differ in an
-// attribute that must agree (operation, shape, dtype, root, whether a gradient is needed); or one member does not enter
-// the collective before a deadline, cancels it, enters it with a failed scope, or makes a call that is refused. The
-// error names the call of each member: "mismatched collectives: ...". If the program never reads an error of a
-// collective, gw_rpc_shutdown reports the error. A call succeeds on a member once all members with which this member
-// exchanges values have made the same call. The calls of the other members are compared later, by the next collective
-// with the same key or by gw_rpc_shutdown; if these calls differ, that next collective fails on all members. After a
-// failure: the n-th calls of all members belong together; a call that fails, is refused or is cancelled is counted. The
-// failure of a collective also ends the calls that members have made after it in the same scope. When a member next
-// calls a collective in another scope, it skips the calls that it has not made in the old scope; the matching calls of
-// the other members fail. So make the calls of one step in one scope, and nest scopes in the same way on all members.
-// If members nest scopes differently and skip calls after a failure, the library cannot detect which calls they
-// skipped, and may combine calls of different steps with status OK. The same holds without any failure if a member
-// leaves out a call or makes an extra call: the later calls of that member are combined with calls of other steps. The
-// collective fails with MISMATCH only if the calls differ in an attribute that must agree. A MISMATCH of this kind does
-// not change which calls belong together. Stalls: a TIMEOUT names the members that did not arrive and states what their
-// programs do, also if members of several groups wait for each other. After every 10 s of waiting, the log reports the
-// same. gw_group_history lists the last collectives.
+// Order: all members must call the collectives of a group in the same order. Keys (.key) relax this rule: only
+// collectives with the same key must have the same order on all members. Collectives without a key are ordered as if
+// they had one common key.
+// Failures: a collective fails on all members, with one error, in each of these cases:
+// * The calls of the members differ in an attribute that must agree: operation, shape, dtype, root, or whether a
+//   gradient is needed.
+// * A member does not call the collective before a deadline, or cancels the call.
+// * A member makes the call in a scope that has failed, or makes a call that is refused.
 //
-// Results are new tensors: a collective that fails changes nothing. The order in which a sum is added depends only on
-// the number of members: the same inputs give the same bits on every member, at every size, over every transport. f16
-// and bf16 are added in f32 and rounded once.
+// After the failure the members can call the next collective of the group. The error names the call of each member:
+// "mismatched collectives: ...". If the program never reads the error of a collective, gw_rpc_shutdown reports the
+// error.
+//
+// A call succeeds on a member when this member and all members with which it exchanges values have made the same call.
+// The calls of the other members are compared later, by the next collective with the same key or by gw_rpc_shutdown. If
+// these calls differ, the next collective fails on all members.
+//
+// The n-th calls of all members are matched. A call that fails, is refused or is cancelled is counted. When a
+// collective fails, the later calls that members have made in the same scope fail, too. If a member then leaves this
+// scope and calls a collective in another scope, the calls that it has not made in the old scope count as skipped. The
+// matching calls of the other members fail. So make the calls of one step in one scope, and nest scopes in the same way
+// on all members.
+//
+// The library does not detect every mistake. If members nest scopes differently, it cannot detect which calls they have
+// skipped after a failure. If a member leaves out a call or makes an additional call, its later calls are matched with
+// calls of other steps. In both cases the matched calls may succeed, although they belong to different steps. They fail
+// with MISMATCH only if they differ in an attribute that must agree. After this error, later calls are still matched
+// with calls of other steps.
+// Stalls: a TIMEOUT names the members that did not arrive, and states what their programs do, even if members of
+// several groups wait for each other. The log reports the same after every 10 s of waiting. gw_group_history lists the
+// last collectives.
+//
+// Results are new tensors. A collective that fails changes no tensor. The order in which the terms of a sum are added
+// depends only on the number of members. So the same inputs give the same bits on every member, at every size, over
+// every transport. Elements of f16 and bf16 are added in f32 and rounded once.
 //
 // The library chooses the algorithm by operation, number of members and size; `gw-bench --plans` prints the choices.
-// GW_COLLECTIVE=all_reduce:direct,broadcast:tree in the environment of all members overrides the choices. The
-// algorithms are flat (all operations), direct (all_reduce, reduce), doubling (all_reduce, barrier), halving
-// (all_reduce), tree (reduce, broadcast, gather, scatter), chain (broadcast, gather, scatter), and hosts (all_reduce,
-// reduce, broadcast, all_gather, reduce_scatter). hosts works within each host first; each host must have the same
-// number of neighbouring ranks, a power of two.
+// GW_COLLECTIVE=all_reduce:direct,broadcast:tree in the environment of all members selects other algorithms. These are
+// the algorithms, and the operations that have them:
+// * flat: all operations
+// * direct: all_reduce, reduce
+// * doubling: all_reduce, barrier
+// * halving: all_reduce
+// * tree: reduce, broadcast, gather, scatter
+// * chain: broadcast, gather, scatter
+// * hosts: all_reduce, reduce, broadcast, all_gather, reduce_scatter. Values are exchanged first within each host, then
+//   between hosts. Each host must have the same number of members, which is a power of two, and the ranks of a host
+//   must be consecutive.
 //
-// Gradients: the blocking functions record derivatives if their input needs a gradient. The backward of a collective is
-// a collective, too: the backward passes of all members enter it, in any order. So the input must need a gradient on
-// all members or on none, else the collective fails with MISMATCH; for gw_scatter_from the input of the root decides. A
-// member that does not use its result contributes zeros to the backward collective when the last scope that holds the
-// result has closed. A function that returns a future fails with INVALID for an input that needs a gradient.
+// Gradients: gradients flow through the blocking functions. The backward of a collective is also a collective, which
+// the backward passes of all members call. Members may call their backward collectives in different orders. The input
+// of a collective must need a gradient on all members, or on none; otherwise the collective fails with MISMATCH. For
+// gw_scatter_from, only the input of the root decides whether a gradient is needed. A member that does not use its
+// result contributes zeros to the backward collective, when the last scope that holds the result has closed. A function
+// that returns a future fails with INVALID if its input needs a gradient.
 //
 // CPU only: a call with a tensor on another device fails with UNSUPPORTED.
 //
-// Errors, of all functions: INVALID for arguments; LIMIT with 1,024 collectives of a group under way, or when one
-// member sends another member a tensor of more than 4 GiB (gw_all_reduce sends large tensors in pieces); MISMATCH,
-// TIMEOUT, CANCELLED, DISCONNECTED, and the error of a member that entered with a failed scope. A refused call is
-// counted as a call of this member: the collective fails with the same error on each member that needs this member's
-// contribution. A call with a key above the limit, or without a group, is not counted: for the other members this
-// member has left out a call, and they wait until their deadline. Blocking: gw_x(s, g, ...) blocks; gw_x_async returns
-// a future and does not block, so inline functions may call it.
-// Ownership: results belong to the scope of the call, or to the scope that waits for the future. Arguments may be
-// written as soon as the call has returned.
-// Threads: the same as for groups.
+// Errors, of all functions: INVALID for invalid arguments; LIMIT if 1,024 collectives of a group are under way; LIMIT
+// if one member sends another member a tensor of more than 4 GiB, except in gw_all_reduce, which sends large tensors in
+// pieces; MISMATCH, TIMEOUT, CANCELLED, DISCONNECTED; the error of a member whose scope has failed. A refused call is
+// counted: the collective fails with the same error on each member that needs the contribution of this member. A call
+// with a key above the limit, or without a group, is not counted. The other members then wait for the call of this
+// member until their deadline.
+// Blocking: gw_isend, gw_irecv, gw_irecv_any and the functions with _async in their names return a future and do not
+// block; inline functions may call them. All other functions block.
+// Ownership: a result belongs to the scope of the call, or to the scope that waits for the future. The program may
+// write to arguments as soon as the call has returned.
+// Threads: as for groups (gradwire/group.h).
 #ifndef GRADWIRE_COLLECTIVE_H
 #define GRADWIRE_COLLECTIVE_H
 
@@ -66,9 +85,9 @@
 extern "C" {
 #endif
 
-/// The operation that combines the elements of all members. Bools can be combined only by BAND, BOR, BXOR, MIN and MAX.
-/// AVG is for floating dtypes only; BAND, BOR and BXOR are for all other dtypes. Sums of integers wrap around; MIN and
-/// MAX give NaN if one element is NaN.
+/// The operation that combines the elements of all members. AVG is for floating dtypes only. BAND, BOR and BXOR are for
+/// integers and bools only. Bools can be combined only by BAND, BOR, BXOR, MIN and MAX. Sums and products of integers
+/// wrap around. MIN and MAX give NaN if one element is NaN.
 typedef enum gw_reduce_op {
     GW_SUM,
     GW_AVG,  ///< the sum divided by the number of members
@@ -81,25 +100,26 @@ typedef enum gw_reduce_op {
     GW_REDUCE_OP_COUNT
 } gw_reduce_op;
 
-/// The value of a timeout option that stands for the timeout of the group.
+/// The value of .timeout_ms that stands for the timeout of the group.
 enum { GW_GROUP_TIMEOUT = -1 };
 
-/// Options of collectives. An option that the operation does not use is INVALID.
+/// Options of collectives. A call with an option that its operation does not use fails with INVALID.
 typedef struct GW_BY_NAME gw_collective_options {
-    /// A collective is matched only with collectives of the same key, so that members may use different keys in
-    /// different orders. 0: no key. Keys are below 2^62 - 1; a group has at most 65,536 keys.
+    /// Only collectives with the same key are matched, so that members may use different keys in different orders.
+    /// 0: no key. A key is below 2^62 - 1. A group has at most 65,536 keys.
     uint64_t key GW_DEFAULT(0);
     int64_t timeout_ms
         GW_DEFAULT(GW_GROUP_TIMEOUT);  ///< milliseconds; GW_NO_TIMEOUT: only the scope's deadline
-    /// For GW_SUM and GW_AVG: each element is multiplied by the factor first. The factor is finite and the same on all
-    /// members; for integers it is a whole number.
+    /// For GW_SUM and GW_AVG: each element is multiplied by the factor before it is added. The factor is finite, and
+    /// the same on all members. For integers the factor is a whole number.
     double factor GW_DEFAULT(1);
-    /// How many rows each member gets, one number per member. For gw_reduce_scatter the numbers are the same on all
-    /// members; for gw_all_to_all each member chooses its own. NULL: all members get the same number.
+    /// The number of rows that each member gets: an array with one number for each member. For gw_reduce_scatter all
+    /// members give the same numbers. For gw_all_to_all the numbers may differ between members. NULL: all members get
+    /// the same number of rows.
     const int64_t *sizes GW_DEFAULT(NULL);
-    /// For blocking functions that return one dense tensor: a tensor that receives the result; the function returns
-    /// this tensor. The tensor has the shape and dtype of the result, needs no gradient, and may be the input. The
-    /// tensor is written only on success, and only on members with a result (of gw_reduce only on the root).
+    /// For blocking functions that return one dense tensor: a tensor to which the result is written. The function
+    /// returns this tensor. The tensor has the shape and dtype of the result, needs no gradient, and may be the input.
+    /// It is written only if the call succeeds, and only on members that get a result (for gw_reduce only on the root).
     gw_tensor *into GW_DEFAULT(NULL);
     const char *origin GW_DEFAULT(NULL);  ///< "train.c:12"; set by the short forms of C
 } gw_collective_options;
@@ -111,9 +131,10 @@ typedef struct GW_BY_NAME gw_collective_options {
 /// x: any shape; the same shape and dtype on all members. For GW_SUM and GW_AVG, |x| may be sparse by rows (gw_rows).
 /// Returns: a tensor of the shape and dtype of |x|; sparse and coalesced if |x| is sparse.
 /// Gradient: for GW_SUM and GW_AVG, the gradients of all members, combined by gw_all_reduce with the same |op| and
-/// .factor. For an |x| that needs a gradient, any other |op| fails with UNSUPPORTED. Memory: an input above 128 MiB
-/// without gradient and factor is summed in pieces of 16 MiB; this takes about 200 MiB in addition to the result, at
-/// any size. gw_all_reduce_async makes no pieces; it takes up to 1.6 times the size of the input.
+/// .factor. If |x| needs a gradient, any other |op| fails with UNSUPPORTED.
+/// Memory: an input above 128 MiB is summed in pieces of 16 MiB if it needs no gradient and has no factor. At any size
+/// this takes about 200 MiB in addition to the result. gw_all_reduce_async makes no pieces; it takes up to 1.6 times
+/// the size of the input.
 /// Source: torch.distributed.all_reduce.
 GW_API gw_tensor *gw_all_reduce(gw_scope *s, gw_group *group, gw_tensor *x, gw_reduce_op op,
                                 gw_collective_options options GW_DEFAULT({}))
@@ -135,8 +156,8 @@ GW_API GW_TYPE_OF(gw_all_reduce_async) gw_all_reduce_async_with;
 /// x: any shape; the same shape and dtype on all members.
 /// root: a rank, the same on all members.
 /// Returns: on the root a tensor like |x|; elsewhere a tensor without elements.
-/// Gradient: for GW_SUM and GW_AVG, every member gets the root's gradient times .factor (for GW_AVG divided by the
-/// number of members). For an |x| that needs a gradient, any other |op| fails with UNSUPPORTED.
+/// Gradient: for GW_SUM and GW_AVG, every member gets the root's gradient times .factor; for GW_AVG the gradient is
+/// also divided by the number of members. If |x| needs a gradient, any other |op| fails with UNSUPPORTED.
 /// Source: torch.distributed.reduce.
 GW_API gw_tensor *gw_reduce(gw_scope *s, gw_group *group, gw_tensor *x, gw_reduce_op op, int root,
                             gw_collective_options options GW_DEFAULT({})) GW_CALLS(gw_reduce_with);
@@ -153,11 +174,12 @@ GW_API GW_TYPE_OF(gw_reduce_async) gw_reduce_async_with;
 
 /// Copies |x| of member |root| to all members.
 ///
-/// x: on the root any shape; elsewhere NULL, or a tensor of the shape and dtype that this member expects.
+/// x: on the root a tensor of any shape; on the other members NULL, or a tensor of the shape and dtype that the member
+/// expects.
 /// root: a rank, the same on all members.
 /// Returns: a tensor like the root's |x|.
-/// Gradient: the root gets the sum of the members' gradients, the other members get zeros. If a gradient is needed, |x|
-/// is a tensor, not NULL, on all members.
+/// Gradient: the root gets the sum of the gradients of all members; the other members get zeros. If a gradient is
+/// needed, |x| must not be NULL on any member.
 /// Source: torch.distributed.broadcast.
 GW_API gw_tensor *gw_broadcast(gw_scope *s, gw_group *group, gw_tensor *x, int root,
                                gw_collective_options options GW_DEFAULT({}))
@@ -175,10 +197,10 @@ GW_API GW_TYPE_OF(gw_broadcast_async) gw_broadcast_async_with;
 
 /// Joins |x| of all members along dimension 0, in the order of ranks.
 ///
-/// x: N F...; the number of rows N may differ between members; the other sizes and the dtype are the same on all
+/// x: N F.... The number of rows N may differ between members. The other sizes and the dtype are the same on all
 /// members. A scalar counts as one row of one element. |x| is sparse by rows (gw_rows) on all members or on none.
-/// Returns: a tensor of all rows; sparse if |x| is.
-/// Gradient: this member's rows of the sum of all members' gradients (a reduce_scatter).
+/// Returns: a tensor of all rows; sparse if |x| is sparse.
+/// Gradient: the gradients of all members are summed, and each member gets its rows of the sum (a reduce_scatter).
 /// Source: torch.distributed.all_gather_into_tensor.
 GW_API gw_tensor *gw_all_gather(gw_scope *s, gw_group *group, gw_tensor *x,
                                 gw_collective_options options GW_DEFAULT({}))
@@ -195,9 +217,9 @@ GW_API gw_future *gw_all_gather_async(gw_scope *s, gw_group *group, gw_tensor *x
     GW_FORM_AT_3(gw_all_gather_async, gw_collective_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_all_gather_async) gw_all_gather_async_with;
 
-/// Gathers |x| of all members, of any shapes and dtypes.
+/// Gathers |x| of all members, whose shapes and dtypes may differ.
 ///
-/// x: any shape and dtype, which may differ between members; INVALID if it needs a gradient.
+/// x: any shape and dtype; INVALID if |x| needs a gradient.
 /// Returns: a list of tensors in the order of ranks.
 /// Source: torch.distributed.all_gather.
 GW_API gw_list *gw_all_gather_list(gw_scope *s, gw_group *group, gw_tensor *x,
@@ -217,7 +239,7 @@ GW_API GW_TYPE_OF(gw_all_gather_list_async) gw_all_gather_list_async_with;
 
 /// Joins |x| of all members along dimension 0; only member |root| gets the result.
 ///
-/// x: as of gw_all_gather.
+/// x: as for gw_all_gather.
 /// root: a rank, the same on all members.
 /// Returns: on the root all rows in the order of ranks; elsewhere a tensor without elements.
 /// Gradient: this member's rows of the root's gradient (a scatter).
@@ -238,7 +260,7 @@ GW_API GW_TYPE_OF(gw_gather_to_async) gw_gather_to_async_with;
 
 /// Sends one tensor of the root's |list| to each member.
 ///
-/// list: on the root a list with one tensor of any shape for each member; elsewhere NULL.
+/// list: on the root a list with one tensor for each member, of any shapes; on the other members NULL.
 /// root: a rank, the same on all members.
 /// Returns: the tensor at this member's rank.
 /// Gradient: each tensor of the root's list gets the gradient of the member that received it (a gather).
@@ -261,11 +283,10 @@ GW_API GW_TYPE_OF(gw_scatter_from_async) gw_scatter_from_async_with;
 
 /// Combines |x| of all members by |op| and gives each member its rows of the result.
 ///
-/// x: N F..., the same shape and dtype on all members; N is a multiple of the number of members, or .sizes states the
-/// number of rows of each member.
+/// x: N F..., the same shape and dtype on all members. Without .sizes, N is a multiple of the number of members.
 /// Returns: this member's rows.
-/// Gradient: for GW_SUM and GW_AVG, the rows of all members' gradients (an all_gather) times .factor, for GW_AVG
-/// divided by the number of members. For an |x| that needs a gradient, any other |op| fails with UNSUPPORTED.
+/// Gradient: for GW_SUM and GW_AVG, the rows of the gradients of all members (an all_gather) times .factor; for GW_AVG
+/// the rows are also divided by the number of members. If |x| needs a gradient, any other |op| fails with UNSUPPORTED.
 /// Errors: INVALID for a scalar, if the members cannot get equal numbers of rows, or if .sizes do not sum up to N.
 /// Source: torch.distributed.reduce_scatter_tensor.
 GW_API gw_tensor *gw_reduce_scatter(gw_scope *s, gw_group *group, gw_tensor *x, gw_reduce_op op,
@@ -286,7 +307,8 @@ GW_API GW_TYPE_OF(gw_reduce_scatter_async) gw_reduce_scatter_async_with;
 
 /// Sends rows of |x| to each member.
 ///
-/// x: N F...; member i gets part i; all parts have the same number of rows, or part i has .sizes[i] rows.
+/// x: N F.... Member i gets part i of the rows. All parts have the same number of rows; with .sizes part i has
+/// .sizes[i] rows.
 /// Returns: the rows that this member received, in the order of ranks.
 /// Gradient: the gradient of each row returns to the member that sent the row (an all_to_all).
 /// Errors: INVALID for a scalar, if the members cannot get equal numbers of rows, or if .sizes do not sum up to N.
@@ -340,11 +362,11 @@ GW_API gw_future *gw_monitored_barrier_async(gw_scope *s, gw_group *group,
 GW_API GW_TYPE_OF(gw_monitored_barrier_async) gw_monitored_barrier_async_with;
 
 // ---- Coalesced ----------------------------------------------------------------------------------
-// The functions below run one operation on |count| tensors. |count|, shapes and dtypes are the same on all members;
-// otherwise the call fails with MISMATCH, also if some members give no tensors. The operation is one collective; but if
-// the tensors are reduced or need a gradient, it is one collective for each dtype. A call with .sizes or .into fails
-// with INVALID. Memory: the tensors of a dtype are copied into one tensor, and their results are copied out of one
-// tensor. While a call runs, a member needs up to about three times the memory of |xs| and the results together.
+// The functions of this section run one operation on |count| tensors. |count|, the shapes and the dtypes must be the
+// same on all members; otherwise the call fails with MISMATCH. A call counts as one collective. If the call reduces
+// tensors, or if the tensors need a gradient, the call counts as one collective for each dtype. A call with .sizes or
+// .into fails with INVALID. Memory: the tensors of a dtype are copied into one tensor, and their results are copied out
+// of one tensor. While a call runs, a member needs up to about three times the memory of |xs| and the results together.
 
 /// Combines each of |xs| as gw_all_reduce does.
 ///
@@ -373,7 +395,7 @@ GW_API GW_TYPE_OF(gw_all_reduce_coalesced_async) gw_all_reduce_coalesced_async_w
 
 /// Copies |xs| of member |root| to all members.
 ///
-/// xs: |count| tensors, on all members with the shapes and dtypes of the root's tensors.
+/// xs: |count| tensors. On all members they have the shapes and dtypes of the root's tensors.
 /// root: a rank, the same on all members.
 /// Returns: a list of copies in the order of |xs|.
 /// Gradient: as gw_broadcast.
@@ -469,8 +491,8 @@ gw_reduce_scatter_coalesced_async(gw_scope *s, gw_group *group, gw_tensor *const
 GW_API GW_TYPE_OF(gw_reduce_scatter_coalesced_async) gw_reduce_scatter_coalesced_async_with;
 
 // ---- Values -------------------------------------------------------------------------------------
-// Collectives of values (gw_value) take values of all kinds that a call can have as arguments. As in calls, a reference
-// in a value keeps the object that it names alive. No gradient flows through tensors in a value.
+// Collectives of values (gw_value) accept all kinds of values that calls accept as arguments. As in calls, a reference
+// in a value keeps the object of the reference alive. No gradient flows through tensors in a value.
 
 /// Gathers |x| of all members.
 ///
@@ -556,16 +578,16 @@ GW_API gw_future *gw_scatter_value_from_async(gw_scope *s, gw_group *group, cons
 GW_API GW_TYPE_OF(gw_scatter_value_from_async) gw_scatter_value_from_async_with;
 
 // ---- Messages -----------------------------------------------------------------------------------
-// One member sends a tensor to another member; messages are matched by sender and tag, in order. Messages are not
-// counted as collectives. Live members of a broken group can still exchange messages. The receiver need not know the
-// shape or the dtype. No gradient flows through messages. Failures: the n-th gw_send of one member with a tag to
-// another member belongs to the n-th gw_recv of that other member for this sender and tag. A call that is refused, is
-// made in a scope that has failed, misses its deadline or is cancelled is counted, and the matching call of the other
-// member fails, too. So if a gw_recv misses its deadline, no other gw_recv receives the message that belongs to it. If
-// a gw_batch is refused, all its messages are refused. Three kinds of calls are not counted: calls with a rank out of
-// range or without a group, sends that end before all bytes of a large tensor have arrived, and calls that fail for
-// lack of memory. The next call takes the number of such a call. gw_recv_any takes the first message, or failure of a
-// gw_send, that has arrived and that belongs to no earlier gw_recv; if gw_recv_any ends early, it takes no message.
+// One member sends a tensor to another member. The receiver need not know the shape or the dtype. Messages are not
+// counted as collectives. Live members of a broken group can still exchange messages. No gradient flows through
+// messages.
+// Failures: messages are matched in order, for each sender, receiver and tag: the n-th gw_send belongs to the n-th
+// gw_recv. A call is also counted if it is refused, is made in a scope that has failed, misses its deadline or is
+// cancelled. Then the matching call of the other member fails, too. So the message of a gw_recv that has missed its
+// deadline is not received by a later gw_recv. If a gw_batch is refused, all its messages are refused. These calls are
+// not counted: calls with a rank out of range or without a group, sends that end before all bytes of a large tensor
+// have arrived, and calls that fail for lack of memory. gw_recv_any receives the first message, or the first failure of
+// a gw_send, that has arrived and belongs to no earlier gw_recv. If gw_recv_any ends early, it takes no message.
 
 /// Options of messages.
 typedef struct GW_BY_NAME gw_message_options {
@@ -575,7 +597,7 @@ typedef struct GW_BY_NAME gw_message_options {
     const char *origin GW_DEFAULT(NULL);  ///< "train.c:12"; set by the short forms of C
 } gw_message_options;
 
-/// Sends |x| to member |to| and blocks until member |to| has received it.
+/// Sends |x| to member |to|, and blocks until member |to| has received |x|.
 ///
 /// x: any shape and dtype.
 /// to: a rank in the group. A member that sends to itself must call gw_irecv before gw_send.
@@ -594,7 +616,7 @@ GW_API gw_future *gw_isend(gw_scope *s, gw_group *group, gw_tensor *x, int to,
 #define gw_isend(...) GW_FORM_AT_4(gw_isend, gw_message_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_isend) gw_isend_with;
 
-/// Blocks until the next message of member |from| with the tag .tag arrives.
+/// Receives the next message of member |from| with the tag .tag. Blocks until the message arrives.
 ///
 /// from: a rank in the group.
 /// Returns: the tensor of the message.
@@ -613,7 +635,7 @@ GW_API gw_future *gw_irecv(gw_scope *s, gw_group *group, int from,
 #define gw_irecv(...) GW_FORM_AT_3(gw_irecv, gw_message_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_irecv) gw_irecv_with;
 
-/// Blocks until a message of any member with the tag .tag arrives.
+/// Receives a message of any member with the tag .tag. Blocks until a message arrives.
 ///
 /// out_from: receives the rank of the sender.
 /// Returns: the tensor of the message.
@@ -635,11 +657,12 @@ GW_API GW_TYPE_OF(gw_irecv_any) gw_irecv_any_with;
 /// One message of gw_batch, to send or to receive.
 typedef struct gw_message {
     int peer;         ///< a rank in the group
-    gw_tensor *send;  ///< the tensor to send to |peer|; NULL: a message is received from |peer|
+    gw_tensor *send;  ///< the tensor to send to |peer|; NULL: receive a tensor from |peer|
     int64_t tag;
 } gw_message;
 
-/// Starts all |messages|, then blocks until all of them are done; each member may list its messages in any order.
+/// Sends and receives all |messages|, and blocks until all are complete. Each member may list its messages in any
+/// order.
 ///
 ///     gw_group *g = gw_group_world(root);
 ///     int n = gw_group_size(g), me = gw_group_rank(g);
@@ -647,9 +670,8 @@ typedef struct gw_message {
 ///     gw_list *received = gw_batch(s, g, ring, 2);
 ///     gw_tensor *theirs = gw_tensor_of(s, gw_list_get(s, received, 1));
 ///
-/// messages: |count| messages; the library gives each message a separate tag.
-/// Returns: a list in the order of |messages|, with the tensor of each received message, and none for each sent
-/// message.
+/// messages: |count| messages. Each message has its own |tag|.
+/// Returns: a list in the order of |messages|: the tensor of each received message, and none for each sent message.
 /// Errors: INVALID, before any tensor is sent, if |options| have a tag.
 /// Source: torch.distributed.batch_isend_irecv.
 GW_API gw_list *gw_batch(gw_scope *s, gw_group *group, const gw_message *messages, int count,

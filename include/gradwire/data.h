@@ -1,8 +1,8 @@
 // Data: datasets, samplers, and loaders that give batches.
 //
-// A dataset is a count of items and a function that returns an item. A sampler decides which items an epoch reads, and
-// in which order. A loader reads the items and puts batches together, when the program requests them, or earlier, on
-// threads of the loader. Names and defaults are those of torch.utils.data.
+// A dataset has a number of items and a function that returns an item. A sampler decides which items an epoch reads,
+// and in which order. A loader reads the items and makes batches of them. It reads a batch when the program requests
+// the batch, or ahead, on threads of the loader. Names and defaults are those of torch.utils.data.
 //
 //     gw_dataset *train = gw_tensor_dataset(root, "digits", images, labels);      // rows are items
 //     gw_data_loader *loader = gw_data_loader_open(root, train, .batch_size = 32, .shuffle = true);
@@ -16,7 +16,7 @@
 //         }
 //     }
 //
-// Items of a program:
+// A dataset with a function of the program:
 //
 //     typedef struct frame {
 //         float pixels[3 * 64 * 64];
@@ -35,13 +35,14 @@
 //     gw_dataset *frames = gw_dataset_open(root, "frames", 5000, frame_of, footage);
 //     gw_data_loader *ahead = gw_data_loader_open(root, frames, .batch_size = 64, .num_workers = 2);
 //
-// The batches of an epoch depend on the dataset, the seed, the epoch and the options, not on the number of threads or
-// the machine.
+// The batches of an epoch depend only on the dataset, the seed, the number of the epoch and the options. They do not
+// depend on the number of threads or the machine.
 //
 // Errors, of all functions: INVALID for arguments out of range; NO_MEMORY.
-// Ownership: datasets, samplers and loaders belong to the scope that made them; a loader holds a count on its dataset, a
-// dataset on its tensors.
-// Threads: the same as for the scope. With .num_workers a dataset's function runs on several threads at once.
+// Ownership: datasets, samplers and loaders belong to the scope that made them. A loader holds a count on its dataset;
+// a dataset holds a count on its tensors.
+// Threads: one thread at a time, as for the scope. With .num_workers several threads of the loader run the dataset's
+// function at once.
 #ifndef GRADWIRE_DATA_H
 #define GRADWIRE_DATA_H
 
@@ -53,13 +54,14 @@ extern "C" {
 
 // ---- Datasets -----------------------------------------------------------------------------------
 
-/// A count of items and a function that returns one, opened by gw_dataset_open or gw_tensor_dataset.
+/// A number of items and a function that returns an item, opened by gw_dataset_open or gw_tensor_dataset.
 typedef struct gw_dataset gw_dataset;
 
-/// The function of a dataset: returns item |index|, a tensor, a number, a string, or a list or map of these. Random
-/// numbers drawn in |s| depend on the loader's seed, the epoch and |index|. Nothing is recorded for backward. |s| is
-/// inside the scope of gw_data_loader_next, so that the function may make calls; on a thread of .num_workers |s| has
-/// neither agent nor deadline. If |s| fails, the loader fails with the error of |s|, as "frames[17]: ...".
+/// The function of a dataset. It returns item |index|: a tensor, a number, a string, or a list or map of these. Random
+/// numbers that are drawn in |s| depend on the loader's seed, the epoch and |index|. Operators in |s| are not recorded
+/// for backward. Without .num_workers, |s| is inside the scope of gw_data_loader_next, so that the function may call
+/// other workers. On a thread of .num_workers, |s| has no agent and no deadline. If |s| fails, the loader fails with
+/// the error of |s|, with the item in front: "frames[17]: ...".
 ///
 /// Returns: the item.
 typedef gw_value gw_dataset_item(gw_scope *s, void *state, int64_t index);
@@ -67,17 +69,18 @@ typedef gw_value gw_dataset_item(gw_scope *s, void *state, int64_t index);
 /// Makes a dataset of |count| items.
 ///
 /// name: the name in errors.
-/// state: passed to |item|; the caller keeps it valid as long as the dataset lives. If a loader has several threads,
-/// all of them read |state|.
-/// Returns: the dataset. Source: torch.utils.data.Dataset.
+/// state: passed to |item|; valid as long as the dataset lives. If a loader has several threads, all of them use
+/// |state|.
+/// Returns: the dataset.
+/// Source: torch.utils.data.Dataset.
 GW_API gw_dataset *gw_dataset_open(gw_scope *s, const char *name, int64_t count,
                                    gw_dataset_item *item, void *state);
 
 /// Makes a dataset of the rows of tensors: gw_tensor_dataset(s, name, x, ...). Item i is a list with row i of each
 /// tensor.
 ///
-/// tensors: listed one by one in the short form; all have the same number of rows, and the program does not write to
-/// them while a loader reads ahead.
+/// tensors: tensors with the same number of rows; in the short form they are listed one by one. The program must not
+/// write to them while a loader reads ahead.
 /// Returns: the dataset.
 /// Source: torch.utils.data.TensorDataset.
 GW_API gw_dataset *gw_tensor_dataset(gw_scope *s, const char *name, gw_tensor *const *tensors,
@@ -98,7 +101,7 @@ GW_API int64_t gw_dataset_count(const gw_dataset *d);
 /// Returns the name of |d|.
 GW_API const char *gw_dataset_name(const gw_dataset *d);
 /// Returns item |index|.
-/// Errors: INVALID when out of range; the error of the item's function.
+/// Errors: INVALID if |index| is out of range; the error of the dataset's function.
 GW_API gw_value gw_dataset_get(gw_scope *s, gw_dataset *d, int64_t index);
 
 // ---- Samplers -----------------------------------------------------------------------------------
@@ -119,10 +122,11 @@ GW_API gw_sampler *gw_random_sampler(gw_scope *s, gw_dataset *d, uint64_t seed);
 
 /// Options of gw_distributed_sampler.
 typedef struct GW_BY_NAME gw_distributed_sampler_options {
-    int64_t num_replicas GW_DEFAULT(GW_NOT_GIVEN);  ///< required
-    int64_t rank GW_DEFAULT(GW_NOT_GIVEN);          ///< required
+    int64_t num_replicas GW_DEFAULT(GW_NOT_GIVEN);  ///< required; the number of replicas
+    int64_t rank GW_DEFAULT(GW_NOT_GIVEN);  ///< required; the number of this replica, from 0
     bool shuffle GW_DEFAULT(true);
-    /// True: items at the end are left out. False: items at the beginning are repeated.
+    /// What happens if the number of items is not a multiple of the number of replicas. True: items at the end are left
+    /// out. False: items at the beginning are repeated.
     bool drop_last GW_DEFAULT(false);
     uint64_t seed GW_DEFAULT(0);  ///< the same on all replicas
 } gw_distributed_sampler_options;
@@ -138,7 +142,7 @@ GW_API gw_sampler *gw_distributed_sampler(gw_scope *s, gw_dataset *d,
     GW_FORM_2(gw_distributed_sampler, gw_distributed_sampler_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_distributed_sampler) gw_distributed_sampler_with;
 
-/// Sets the number of the next epoch, which is 0 at first; a loader increments it.
+/// Sets the number of the next epoch. The first epoch has the number 0; a loader adds one after each epoch.
 /// Source: torch.utils.data.DistributedSampler.set_epoch.
 GW_API void gw_sampler_set_epoch(gw_scope *s, gw_sampler *sampler, int64_t epoch);
 /// Returns the number of the next epoch.
@@ -153,13 +157,14 @@ GW_API gw_tensor *gw_sampler_indices(gw_scope *s, gw_sampler *sampler);
 /// A reader of a dataset in batches, opened by gw_data_loader_open.
 typedef struct gw_data_loader gw_data_loader;
 
-/// The function that makes a batch of items. Like the function of a dataset it may run on the loader's threads.
+/// The function that makes a batch of items. With .num_workers it runs on threads of the loader.
 /// Returns: the batch.
 typedef gw_value gw_collate(gw_scope *s, void *state, gw_list *items);
 
-/// Makes a batch of items if .collate_fn is NULL: tensors are stacked along a new first dimension; ints, floats and
-/// bools become tensors of i64, f64 and bool; lists and maps are treated element by element; strings and bytes become
-/// lists.
+/// Makes a batch of items; loaders use it if .collate_fn is NULL. Tensors are stacked along a new first dimension.
+/// Ints, floats and bools become tensors of i64, f64 and bool. Strings and bytes become lists. If the items are lists
+/// or maps, the batch is also a list or map. Each element of the batch is a batch of the matching elements of all
+/// items.
 ///
 /// Returns: the batch.
 /// Errors: INVALID for items of different kinds or sizes, and for items of any other kind.
@@ -168,17 +173,17 @@ GW_API gw_value gw_default_collate(gw_scope *s, void *unused, gw_list *items);
 
 /// Options of gw_data_loader_open.
 typedef struct GW_BY_NAME gw_data_loader_options {
-    int64_t batch_size GW_DEFAULT(1);      ///< items; 0: single items, as torch's None
-    bool shuffle GW_DEFAULT(false);        ///< not together with |sampler|
-    gw_sampler *sampler GW_DEFAULT(NULL);  ///< NULL: all items, in order or shuffled
-    int num_workers GW_DEFAULT(0);      ///< threads that read ahead; 0: gw_data_loader_next reads
-    int prefetch_factor GW_DEFAULT(2);  ///< batches that each thread reads ahead
+    int64_t batch_size GW_DEFAULT(1);  ///< in items; 0: a batch is one item, as None in PyTorch
+    bool shuffle GW_DEFAULT(false);    ///< reads items in random order; not together with .sampler
+    gw_sampler *sampler GW_DEFAULT(NULL);  ///< NULL: a sampler of all items, in order or shuffled
+    /// The number of threads that read ahead. 0: gw_data_loader_next reads the items.
+    int num_workers GW_DEFAULT(0);
+    int prefetch_factor GW_DEFAULT(2);  ///< the number of batches that each thread reads ahead
     gw_collate *collate_fn GW_DEFAULT(NULL);  ///< NULL: gw_default_collate
-    /// Passed to |collate_fn|; the caller keeps it valid as long as the loader lives.
+    /// Passed to .collate_fn; valid as long as the loader lives.
     void *collate_state GW_DEFAULT(NULL);
-    bool drop_last GW_DEFAULT(false);  ///< leaves out a last batch that is not full
-    /// The seed of the order and of the random numbers of items; if it is not given, the seed is drawn from the scope's
-    /// generator.
+    bool drop_last GW_DEFAULT(false);  ///< leaves out the last batch if it is not full
+    /// The seed of the order and of the random numbers of items. GW_NOT_GIVEN: drawn from the generator of the scope.
     int64_t seed GW_DEFAULT(GW_NOT_GIVEN);
 } gw_data_loader_options;
 
@@ -191,14 +196,17 @@ GW_API gw_data_loader *gw_data_loader_open(gw_scope *s, gw_dataset *d,
 #define gw_data_loader_open(...) GW_FORM_2(gw_data_loader_open, gw_data_loader_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_data_loader_open) gw_data_loader_open_with;
 
-/// Moves to the next batch. Blocks until the batch is read. A batch that failed is read again by the next call.
+/// Moves to the next batch. Blocks until the batch is read. If reading a batch fails, the next call reads the same
+/// batch again.
 ///
-/// Returns: false at the end of an epoch (the next call then begins the next epoch), and if |s| has failed.
-/// Errors: of the dataset's function and of .collate_fn, as "frames[17]: ..."; TIMEOUT at the deadline of |s|; with
-/// .num_workers WOULD_BLOCK in an inline function.
+/// Returns: true if there is a next batch; false at the end of an epoch, and if |s| has failed. After the end of an
+/// epoch, the next call begins the next epoch.
+/// Errors: those of the dataset's function and of .collate_fn, with the item in front: "frames[17]: ..."; TIMEOUT at
+/// the deadline of |s|; WOULD_BLOCK in an inline function, if .num_workers is not 0.
 GW_API bool gw_data_loader_next(gw_scope *s, gw_data_loader *loader);
 
-/// Returns tensor |index| of the current batch, which is a list; if the batch is a single tensor, index 0 returns it.
+/// Returns element |index| of the current batch, if the batch is a list of tensors. If the batch is a single tensor,
+/// |index| is 0.
 /// Errors: WRONG_STATE if there is no batch.
 GW_API gw_tensor *gw_data_loader_tensor(gw_scope *s, gw_data_loader *loader, int index);
 /// Returns the current batch. Strings in the batch live until the loader moves to the next batch.
@@ -208,14 +216,14 @@ GW_API gw_value gw_data_loader_batch(gw_scope *s, gw_data_loader *loader);
 GW_API int64_t gw_data_loader_count(const gw_data_loader *loader);
 /// Returns the epoch of the next batch.
 GW_API int64_t gw_data_loader_epoch(const gw_data_loader *loader);
-/// Begins epoch |epoch|, whatever the loader's position in the current epoch is.
+/// Begins epoch |epoch|; the loader returns no more batches of the current epoch.
 GW_API void gw_data_loader_set_epoch(gw_scope *s, gw_data_loader *loader, int64_t epoch);
 
-/// Returns the position of the loader: items that were read ahead and not returned count as unread.
+/// Returns the position of the loader. Items that were read ahead, but not returned, count as unread.
 /// Returns: a map of numbers.
 GW_API gw_map *gw_data_loader_state_dict(gw_scope *s, gw_data_loader *loader);
-/// Sets the loader to the position |state|, so that the loader continues with the same items; the dataset and the
-/// sampler must be the same as when |state| was made.
+/// Sets the loader to the position |state|; the loader continues with the same items. The dataset and the sampler must
+/// be the same as when |state| was made.
 /// Errors: INVALID if |state| is malformed, or was made for epochs with another number of items; the loader is then
 /// unchanged.
 GW_API void gw_data_loader_load_state_dict(gw_scope *s, gw_data_loader *loader, gw_map *state);

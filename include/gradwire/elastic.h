@@ -1,12 +1,12 @@
-// Elastic training: replicas of one model whose members may be lost, may leave and may join while they learn.
+// Elastic training: data-parallel training that continues when members are lost, leave or join.
 //
 //     gw_scope *root = gw_scope_open(NULL);
 //     gw_module *model = gw_nn_linear(root, 64, 10);
 //     gw_optimizer *opt = gw_sgd(root, gw_parameters(root, model), .lr = 0.1);
 //     gw_elastic *job = gw_elastic_open(root, model, opt, .steps = 10000);
 //     for (gw_scope *s; (s = gw_elastic_begin(root, job));) {
-//         gw_share part = gw_elastic_share(job, 32);                           // of the batch of all members
-//         int64_t at = gw_elastic_step(job) % 40 * 32 + part.first;            // follows from the step alone
+//         gw_share part = gw_elastic_share(job, 32);                           // this member's part of the batch
+//         int64_t at = gw_elastic_step(job) % 40 * 32 + part.first;            // depends only on the step
 //         gw_tensor *x = gw_slice(s, images, 0, at, at + part.count, 1);
 //         gw_tensor *y = gw_slice(s, labels, 0, at, at + part.count, 1);
 //         gw_tensor *loss = gw_cross_entropy(s, gw_module_call(s, model, x), y);
@@ -17,42 +17,47 @@
 //     gw_elastic_close(root, job);
 //     return gw_exit_code(gw_scope_close(root));
 //
-// Started by `gradwire run -n 4 --max-restarts 3 -- ./train`. If a rank is killed, the launcher starts it again. The
-// others continue without it: they repeat at most the step during which it was lost. The new process joins them between
-// two steps, gets model, optimizer and count of steps from them, and continues. If no rank with the state is left, all
-// ranks start again, from the newest checkpoint if there is one.
+// The command `gradwire run -n 4 --max-restarts 3 -- ./train` starts this program. If a rank is killed, the launcher
+// starts a new process for the rank. Meanwhile the other ranks continue; they repeat at most the step during which the
+// rank was lost. The new process joins them between two steps. It gets the model, the optimizer and the number of steps
+// from them. If no rank that has this state is left, all ranks start again, and load the newest checkpoint if there is
+// one.
 //
-// The members are the replicas of a gw_ddp (gradwire/ddp.h): a backward pass leaves the mean of their gradients, and all
-// weights are equal, bit for bit. Steps are counted by the optimizer: between gw_elastic_begin and gw_elastic_end a
-// program calls gw_optimizer_step once. Each step is taken by all members or, if one is lost meanwhile, by none that
-// continues; it is then repeated. So what a member trains on must follow from gw_elastic_step, gw_elastic_rank and
-// gw_elastic_size, which change only in gw_elastic_begin. Members join and leave only there, too, where all members
-// meet: between the same two steps.
+// The members are the replicas of a gw_ddp (gradwire/ddp.h). A backward pass leaves the mean of the gradients of all
+// members, and the weights of all members are bitwise equal.
 //
-// A batch is that of all members together, and gw_elastic_share divides it: no sample is left out or taken twice, whatever
-// the number of members, and the mean over the members is the mean over the batch.
+// The program calls gw_optimizer_step once between gw_elastic_begin and gw_elastic_end. If a member is lost during a
+// step, the remaining members either all count the step, or all repeat it. So the data of a step must depend only on
+// gw_elastic_step, gw_elastic_rank and gw_elastic_size. These values change only in gw_elastic_begin. Members also join
+// and leave only in gw_elastic_begin, between the same two steps on all members.
 //
-// State of a program that follows neither from the step nor from model and optimizer (a scheduler, a generator, a
-// position in a stream) is copied by .save and .load. Change it only after gw_elastic_end has returned true.
+// A step has one batch for all members, which gw_elastic_share divides. For any number of members, each sample is in
+// exactly one part. The mean over the members is the mean over the batch.
 //
-// Without `gradwire run --max-restarts` or `--nnodes MIN:MAX` the members are the workers of the job that the program joins: with a fixed
-// world size, losses are survived (`gradwire run --on-failure=keep`), but no worker joins. In an elastic job of the
-// program's own (GW_JOB_CREATE, GW_JOB_JOIN) the worker that has created it waits for .size members, and others join at
-// any time. Over several hosts a next attempt joins at rank 0's host: while no member is left on host 0, it cannot join.
+// A program may have other state, such as a scheduler, a generator or a position in a stream. If this state does not
+// follow from the step, the functions .save and .load must copy it. Change this state only after gw_elastic_end has
+// returned true.
 //
-// In a step all members make equally many synchronised backward passes (gw_ddp_skip counts as one), at least one;
-// otherwise they fail with MISMATCH, which names members, step and pass.
+// Without `gradwire run --max-restarts` and `--nnodes MIN:MAX`, the members are the workers of the job that the program
+// joins. If this job has a fixed world size, training continues after a loss (under `gradwire run --on-failure=keep`),
+// but no worker can join. If this job is elastic (GW_JOB_CREATE, GW_JOB_JOIN), the worker that has created the job
+// waits for .size members, and other workers can join at any time.
 //
-// Errors, of all of them: INVALID for arguments, and for a |job| that could not be opened. A lost member is no error. An
-// error of a step becomes an error of |root|, and ends the loop; for the other members this member is then lost.
-// MISMATCH and TIMEOUT of a pass are errors of all members.
-// Blocking: gw_elastic_open, gw_elastic_begin and gw_elastic_close block; in a job under way, for at most .timeout_ms
-// when members are missing.
-// Before the next checkpoint begins, and when all steps are made, gw_elastic_begin also blocks until the last checkpoint is
-// on the disk.
-// Ownership: a job belongs to the scope that it was opened in, which is the scope of the agent; it holds counts on model
-// and optimizer. Closing that scope without gw_elastic_close counts as the loss of this member.
-// Threads: as the model, except where a function states another rule.
+// In a job over several hosts, restarted processes join through a member on host 0. They cannot join while host 0 has
+// no member.
+//
+// In each step all members make the same number of synchronised backward passes, at least one. A gw_ddp_skip counts as
+// a pass. If the numbers differ, all members fail with MISMATCH, and the error names members, step and pass.
+//
+// Errors, of all functions: INVALID for invalid arguments, and for a |job| that could not be opened. The loss of a
+// member is not an error. An error of a step becomes an error of |root| and ends the loop; the other members then
+// continue without this member. If a pass fails with MISMATCH or TIMEOUT, it fails on all members.
+// Blocking: gw_elastic_open, gw_elastic_begin and gw_elastic_close block. In a running job they wait at most
+// .timeout_ms for missing members. gw_elastic_begin also blocks until the previous checkpoint is on the disk, before
+// the next checkpoint begins and after the last step.
+// Ownership: a job belongs to the scope that it was opened in, which is the scope of the agent. It holds counts on
+// model and optimizer. If that scope closes before gw_elastic_close, this member is lost to the other members.
+// Threads: as for the model (gradwire/nn.h), except where an entry states another rule.
 // Source: torch.distributed.elastic; torchft.
 #ifndef GRADWIRE_ELASTIC_H
 #define GRADWIRE_ELASTIC_H
@@ -66,160 +71,178 @@ extern "C" {
 /// An elastic training job on this member, opened by gw_elastic_open.
 typedef struct gw_elastic gw_elastic;
 
-/// What SIGTERM does.
+/// The effect of SIGTERM on this process.
 typedef enum gw_on_term {
-    GW_LEAVE,  ///< as gw_elastic_leave; a second signal ends the process. If the program has a handler, it keeps it
-    GW_IGNORE  ///< nothing is changed: without a handler the signal ends the process, and the others lose it
+    /// The first SIGTERM calls gw_elastic_leave; a second SIGTERM ends the process. If the program has a handler for
+    /// SIGTERM, the library does not replace the handler, and SIGTERM does not call gw_elastic_leave.
+    GW_LEAVE,
+    /// The library does not handle SIGTERM. Without a handler of the program the signal ends the process, and the other
+    /// members lose this member.
+    GW_IGNORE
 } gw_on_term;
 
-/// Why gw_elastic_begin has returned NULL, or does not return.
+/// The reason why gw_elastic_begin has returned NULL, or blocks.
 typedef enum gw_elastic_reason {
-    GW_RUNNING,   ///< it has not returned NULL
-    GW_FINISHED,  ///< all steps are made, or the others had made them when this worker started
-    GW_LEAVING,   ///< this member leaves; the others continue
-    GW_FAILED,    ///< the root has an error
-    GW_PAUSED     ///< it waits, since there are fewer than .min members
+    GW_RUNNING,   ///< gw_elastic_begin has not returned NULL
+    GW_FINISHED,  ///< all steps are made; they may have been made before this worker started
+    GW_LEAVING,   ///< this member leaves; the other members continue
+    GW_FAILED,    ///< |root| has an error
+    GW_PAUSED     ///< gw_elastic_begin blocks, because there are fewer than .min members
 } gw_elastic_reason;
 
-/// Returns state of the program: a map of numbers, texts, tensors, lists and maps.
+/// A function of the program that returns its state: a map of numbers, strings, tensors, lists and maps.
 /// Returns: the state.
 typedef gw_map *gw_elastic_save(gw_scope *s, void *context);
-/// Sets state of the program.
+/// A function of the program that sets its state to |state|.
 typedef void gw_elastic_load(gw_scope *s, void *context, gw_map *state);
 
-/// Options of gw_elastic_open; the same on all members.
+/// Options of gw_elastic_open. They are the same on all members.
 typedef struct GW_BY_NAME gw_elastic_options {
     int64_t
         steps GW_DEFAULT(0);  ///< required, at least 1: the number of steps of the whole training
-    const char *
-        name GW_DEFAULT(NULL);  ///< of the members' group (gradwire/group.h); NULL: "trainers"
-    /// With fewer members the job pauses: gw_elastic_begin blocks until others have joined, this member is asked to
-    /// leave, or .timeout_ms has passed. 0: 1, or the MIN of GW_ELASTIC, which the launcher sets ("MIN:MAX").
+    const char *name GW_DEFAULT(NULL);  ///< the name of the members' group; NULL: "trainers"
+    /// The smallest number of members. With fewer members the job pauses: gw_elastic_begin blocks until enough workers
+    /// have joined, this member is asked to leave, or .timeout_ms has passed. 0: the MIN of the variable GW_ELASTIC
+    /// ("MIN:MAX"), which the launcher sets; 1 if the variable is not set.
     int min GW_DEFAULT(0);
-    /// How many members begin. 0: all workers of the launcher, or of a job of fixed world size; else .min.
+    /// The number of members with which the job begins. 0: the number of workers that the launcher starts, or the world
+    /// size of a job of fixed world size; otherwise .min.
     int size GW_DEFAULT(0);
-    /// The folder of checkpoints (gw_checkpoint_begin), on a file system that all members share, or of rank 0's host: then
-    /// the members of other hosts write nothing. NULL: GW_CHECKPOINT_DIR (`gradwire run --checkpoint-dir`), or no
-    /// checkpoints.
+    /// The folder of checkpoints (gw_checkpoint_begin). All members share the file system of the folder. If only the
+    /// host of rank 0 has the folder, the members on other hosts write nothing. NULL: the variable GW_CHECKPOINT_DIR
+    /// (`gradwire run --checkpoint-dir`); no checkpoints if the variable is not set.
     const char *checkpoint GW_DEFAULT(NULL);
     int64_t every_ms GW_DEFAULT(600000);  ///< milliseconds between checkpoints; 0: not by time
     int64_t every_steps GW_DEFAULT(0);    ///< steps between checkpoints; 0: not by steps
-    int keep GW_DEFAULT(3);               ///< older checkpoints than the newest so many are deleted
+    int keep GW_DEFAULT(3);  ///< the number of checkpoints to keep; older checkpoints are deleted
     gw_on_term on_term GW_DEFAULT(GW_LEAVE);
-    /// A hook of the replicas (gradwire/comm_hook.h), and its argument, which lives as long as the job; NULL: the mean.
+    /// A hook of the replicas (gradwire/comm_hook.h), and its argument, which is valid as long as the job. NULL:
+    /// gradients are averaged.
     gw_comm_hook *hook GW_DEFAULT(NULL);
     void *hook_context GW_DEFAULT(NULL);
-    /// Members meet after so many steps if their passes cannot carry what one of them wants: with a hook, or if all
-    /// gradients are sparse by rows.
+    /// The number of steps after which all members check whether a worker wants to join, a member wants to leave, or a
+    /// checkpoint was requested. It is used only with a hook, and if all gradients are sparse by rows; otherwise
+    /// members exchange such requests in each step.
     int64_t meet_every GW_DEFAULT(100);
-    /// Functions for state of the program; both or none. |save| is called on the member that gives its state, and on rank 0
-    /// when a checkpoint begins, |load| on members that get a state. If one fails, its member fails with that error.
+    /// Functions for the state of the program. A program sets both or none. |save| is called on the member that sends
+    /// its state to other members, and on rank 0 when a checkpoint begins. |load| is called on members that receive a
+    /// state. If such a function fails, its member fails with the error of the function.
     gw_elastic_save *save GW_DEFAULT(NULL);
     gw_elastic_load *load GW_DEFAULT(NULL);
-    void *context GW_DEFAULT(NULL);  ///< their argument; lives as long as the job
+    void *context GW_DEFAULT(NULL);  ///< passed to |save| and |load|; valid as long as the job
     int64_t timeout_ms
-        GW_DEFAULT(300000);  ///< milliseconds, for members that are missing or do not answer
+        GW_DEFAULT(300000);  ///< milliseconds to wait for members that are missing or do not reply
 } gw_elastic_options;
 
-/// Joins the job by gw_rpc_init, if |root| has no agent yet; founds the group of the members or joins it, and
-/// replicates |model|. The member that has made most steps of the
-/// job gives its parameters, buffers, state of |opt| and state of the program to the others. If all members are new, they
-/// begin with the newest whole checkpoint in .checkpoint; damaged ones are named in the log. Without one, the member
-/// with most steps of |opt|, or rank 0, gives the values that its program has made.
+/// Joins the elastic training. If |root| has no agent, gw_elastic_open first calls gw_rpc_init. Then it opens or joins
+/// the group of the members, and replicates |model|.
 ///
-/// model: without parameters of other workers, and not in another gw_ddp.
+/// The state of the training consists of the parameters, the buffers, the state of |opt| and the state of the program.
+/// The member that has made the most steps sends the state to the other members. If all members are new, they load the
+/// newest complete checkpoint in .checkpoint; the log names damaged checkpoints. If there is no checkpoint, the member
+/// with the most steps of |opt| sends the values that its program has made. If several members have made the same
+/// number of steps, the member with the lowest rank sends its values.
+///
+/// model: a module without parameters on other workers, and not in another gw_ddp.
 /// opt: an optimizer of parameters of |model|, not sharded.
-/// Blocks: until the members that found the group have joined, or the running members have met.
-/// Returns: the job. If all steps have been made before this worker could join, gw_elastic_begin returns NULL, and the
-/// model has the values of the newest checkpoint, or without one those that the program has made.
+/// Blocks: until .size members have joined; in a running job, until the members admit this worker between two steps.
+/// Returns: the job. If all steps were made before this worker could join, gw_elastic_begin returns NULL. Then the
+/// model has the values of the newest checkpoint, or the values that the program has made if there is no checkpoint.
 /// Errors: those of gw_rpc_init, gw_ddp_open and gw_group_reform; MISMATCH, naming both sides, on a member whose model
-/// or options differ from those of the member that gives; INVALID for .min beyond .size, for an optimizer that is
-/// sharded, or a malformed GW_ELASTIC; DUPLICATE if the model or .name belongs to another job of this worker; SYSTEM if .checkpoint is no folder that this
-/// process can write in.
+/// or options differ from those of the member that sends the state; INVALID if .min is above .size, for a sharded
+/// optimizer, and for a malformed GW_ELASTIC; DUPLICATE if the model or .name belongs to another job of this worker;
+/// SYSTEM if this process cannot write in the folder .checkpoint.
 GW_API gw_elastic *gw_elastic_open(gw_scope *root, gw_module *model, gw_optimizer *opt,
                                    gw_elastic_options options GW_DEFAULT({}))
     GW_CALLS(gw_elastic_open_with);
 #define gw_elastic_open(...) GW_FORM_3(gw_elastic_open, gw_elastic_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_elastic_open) gw_elastic_open_with;
 
-/// Begins a step. First the members meet, if one was lost, asks to join, leaves, or asks for a checkpoint.
+/// Begins a step. First, all members agree on the members of the step if a member was lost, a worker wants to join, a
+/// member wants to leave, or a checkpoint was requested.
 ///
-/// Blocks: while the members meet; with fewer than .min members, until others join, if steps are left.
-/// Returns: a scope inside |root| for the step, which only gw_elastic_end closes: gw_scope_close and gw_scope_close_up
-/// refuse it, and it stays open; NULL at the end of the loop.
+/// Blocks: while the members agree. If steps are left and there are fewer than .min members, until enough workers have
+/// joined.
+/// Returns: a scope inside |root| for the step; NULL at the end of the loop. Only gw_elastic_end can close the scope:
+/// gw_scope_close and gw_scope_close_up fail, and the scope stays open.
 /// Errors: WRONG_STATE if the last step has not ended; TIMEOUT, naming the members that did not arrive; TIMEOUT on all
-/// members if there were fewer than .min for .timeout_ms, after they have written a checkpoint; FENCED if the others
-/// continue without this one.
+/// members if there were fewer than .min members for .timeout_ms (the members write a checkpoint first); FENCED if the
+/// other members continue without this member.
 GW_API gw_scope *gw_elastic_begin(gw_scope *root, gw_elastic *job);
 
-/// Ends a step: closes |s|. If a member was lost meanwhile, the step does not count unless this member has made it.
+/// Ends a step, and closes |s|. If a member was lost during the step, the step counts on this member only if its
+/// optimizer step has succeeded.
 ///
-/// Returns: whether the step counts here. All members that continue agree on it in the next gw_elastic_begin: a step
-/// that counts on one of them counts on all.
-/// Errors, of the root: INVALID if |s| is not the scope of the step, if the step has not called gw_optimizer_step exactly
-/// once, or has made no backward pass of the replicas; MISMATCH if members have made unequal numbers of passes in a step;
-/// the error of |s|, unless a member was lost; the third error in sequence about a lost worker that was no member.
+/// Returns: whether the step counts on this member. If a step counts on one of the remaining members, it counts on all
+/// of them after the next gw_elastic_begin.
+/// Errors: these become errors of |root|. INVALID if |s| is not the scope of the step, if gw_optimizer_step was not
+/// called exactly once in the step, or if the step has made no backward pass of the replicas; MISMATCH if members have
+/// made different numbers of passes in a step; the error of |s|, unless a member was lost. If three successive steps
+/// fail because a worker is lost that is not a member, such as a parameter server, the third error becomes an error of
+/// |root|.
 GW_API bool gw_elastic_end(gw_elastic *job, gw_scope *s);
 
-/// Ends the job on this member, also if |root| has failed. If gw_elastic_open has called gw_rpc_init, this member leaves
-/// the job: together with the others, as by gw_rpc_shutdown, or alone, as by gw_rpc_leave, if it is leaving or has failed.
+/// Ends the elastic training on this member, also if |root| has failed. If gw_elastic_open has called gw_rpc_init, this
+/// worker also leaves the job. It leaves together with the other workers, as by gw_rpc_shutdown. If it is leaving or
+/// has failed, it leaves alone, as by gw_rpc_leave.
 ///
 /// Errors: WRONG_STATE if a step has not ended; those of gw_rpc_shutdown.
 GW_API void gw_elastic_close(gw_scope *root, gw_elastic *job);
 
-// ---- This member, and the others ----------------------------------------------------------------
+// ---- Step, rank and members ---------------------------------------------------------------------
 
-/// Returns the number of steps made, the index of the step under way; 0 for a job that could not be opened.
+/// Returns the number of steps that were made, which is the index of the step under way; 0 for a job that could not be
+/// opened.
 GW_API int64_t gw_elastic_step(const gw_elastic *job);
 /// Returns the rank of this member, from 0.
 GW_API int gw_elastic_rank(const gw_elastic *job);
-/// Returns the number of members; 1 for a job that could not be opened, since programs divide by it.
+/// Returns the number of members; 1 for a job that could not be opened, because programs divide by the number.
 GW_API int gw_elastic_size(const gw_elastic *job);
-/// Returns how often the list of members has changed.
+/// Returns the number of times that the list of members has changed.
 GW_API int gw_elastic_generation(const gw_elastic *job);
-/// Returns why gw_elastic_begin has returned NULL, or does not return.
+/// Returns the reason why gw_elastic_begin has returned NULL, or blocks.
 ///
 /// Threads: any.
 GW_API gw_elastic_reason gw_elastic_get_reason(const gw_elastic *job);
-/// Returns the word for |reason|, "finished".
+/// Returns the word for |reason|, such as "finished".
 GW_API const char *gw_elastic_reason_name(gw_elastic_reason reason);
-/// Returns the group of the members, for collectives of the program inside a step; valid until the next
-/// gw_elastic_begin.
+/// Returns the group of the members, for collectives inside a step. The group is valid until the next gw_elastic_begin.
 GW_API gw_group *gw_elastic_group(const gw_elastic *job);
-/// Returns the replicas, for gw_ddp_skip, gw_ddp_check and gw_ddp_get_stats.
+/// Returns the gw_ddp of the members, for gw_ddp_skip, gw_ddp_check and gw_ddp_get_stats.
 GW_API gw_ddp *gw_elastic_ddp(const gw_elastic *job);
 
 /// A part of a batch.
 typedef struct gw_share {
     int64_t first, count;  ///< samples of the batch: first, ..., first + count - 1
-    double weight;         ///< of the mean loss of these samples
+    double weight;         ///< the factor by which the mean loss of these samples is multiplied
 } gw_share;
 
-/// Returns the part of a batch of |count| samples that this member takes. Shares differ by at most one sample; weights
-/// are 1 if all are equal. If there are fewer samples than members, some get none, and call gw_ddp_skip.
+/// Returns the part of a batch of |count| samples on which this member trains. The parts of two members differ by at
+/// most one sample. If all parts have the same size, all weights are 1. If there are fewer samples than members, some
+/// members get no sample, and call gw_ddp_skip.
 GW_API gw_share gw_elastic_share(const gw_elastic *job, int64_t count);
 
-// ---- Wishes -------------------------------------------------------------------------------------
+// ---- Leaving, and checkpoints on request --------------------------------------------------------
 
-/// Leaves between two steps: in the next gw_elastic_begin, or the one after it. The others continue, and none of their
-/// steps fails. If all members leave at once, they write a checkpoint first.
+/// Makes this member leave between two steps, in one of the next two calls of gw_elastic_begin. The other members
+/// continue, and no step of them fails. If all members leave between the same two steps, they write a checkpoint first.
 ///
 /// Threads: any.
 GW_API void gw_elastic_leave(gw_elastic *job);
 
-/// Returns whether this member has been asked to leave, by SIGTERM or gw_elastic_leave. Costs nothing: loops that load
-/// data or evaluate can call it to end early.
+/// Returns whether SIGTERM or gw_elastic_leave has asked this member to leave. The call is cheap. Loops that load data
+/// or evaluate can call gw_elastic_leaving to end early.
 ///
 /// Threads: any.
 GW_API bool gw_elastic_leaving(const gw_elastic *job);
 
 /// Returns a future that completes when this member is asked to leave, for gw_wait_any and gw_on_done.
 ///
-/// Errors, of the future: CANCELLED when the job has closed.
+/// Errors: the future fails with CANCELLED when the job has closed.
 GW_API gw_future *gw_elastic_asked(gw_scope *s, gw_elastic *job);
 
-/// Asks for a checkpoint, which all members begin between two steps, and write while they continue. Does nothing without
-/// .checkpoint.
+/// Requests a checkpoint. All members begin it between two steps, and write it while training continues. Without
+/// .checkpoint the call has no effect.
 ///
 /// Threads: any.
 GW_API void gw_elastic_ask_checkpoint(gw_elastic *job);

@@ -1,54 +1,61 @@
-// Groups: workers that run collectives together.
+// Groups: lists of workers that call collectives together.
 //
-//     gw_group *all = gw_group_world(root);                             // every worker of the job now
+//     gw_group *all = gw_group_world(root);                             // all present workers of the job
 //     gw_tensor *sum = gw_all_reduce(s, all, x, GW_SUM);                // gradwire/collective.h
 //
 //     gw_worker stage[] = { gw_rpc_worker(root, "w2"), gw_rpc_worker(root, "w3") };
 //     gw_group *g = gw_group_open(root, stage, 2, .name = "stage 1");   // on w2 and w3 only
 //
-// A group is a fixed list of members; the rank of a member is its index in the list. Opening a group sends no messages,
-// except by gw_group_split and gw_group_join: the name, the generation and the list identify a group, and are the same
-// on all members. A worker that joins the job later does not become a member of existing groups.
+// A group is a fixed list of members. The rank of a member is its index in the list. The name, the generation and the
+// list identify a group, and are the same on all members. Opening a group sends no messages, except by gw_group_split
+// and gw_group_join. A worker that joins the job later does not become a member of existing groups.
 //
-// When a member is lost or leaves, the groups of this member are broken: present and later collectives of these groups
-// fail on all other members at once, with DISCONNECTED and the name of that member. Every other failure ends one
-// collective for all members, with one error, and the group continues. The remaining members agree on what work is
-// finished, or continue as a new group, to which joining members can belong:
+// When a member is lost or leaves, the groups of this member are broken. Present and later collectives of these groups
+// fail on all other members at once, with DISCONNECTED and the name of the member. Any other failure ends one
+// collective on all members with one error, and the group can still be used. After a loss, the remaining members can
+// agree on which work is finished (gw_group_agree), and can continue as a new group (gw_group_reform). New workers can
+// join the new group:
 //
-//     gw_group *trainers = gw_group_join(root, "trainers");   // a new worker: blocks until it is admitted
+//     gw_group *trainers = gw_group_join(root, "trainers");   // on a new worker; blocks until it is admitted
 //     gw_barrier(s, trainers);
 //     if (gw_scope_error(s)->status == GW_DISCONNECTED) {      // on every remaining member
 //         gw_scope_clear(s);
 //         trainers = gw_group_reform(root, trainers, .min = 3);
 //     }
 //
-// Backends: "session", the default, uses the connections of calls. "mpi" uses Open MPI, for programs that mpirun of
-// Open MPI has started: sums are added in the same order as with "session" unless .any_order lets MPI choose. MPI runs
-// only the collectives that have no key and use one tensor per member. All other collectives, and the comparison of
-// calls, use the connections of calls. All processes that mpirun started must open such groups, in the same order. A
-// process that ends blocks until all of these processes end. A mismatch, a late member or a failure is reported before
-// MPI is called. If a deadline, gw_cancel or gw_group_fail ends a collective after MPI was called, MPI completes the
-// collective and the library drops the result. MPI cannot continue after the loss of a process: mpirun then ends all
-// processes. An error inside MPI on one member, lack of memory included, breaks the group for all members. The next
-// generation of a group uses "session".
+// Backends: the default is "session", which uses the connections of calls. "mpi" uses Open MPI, for programs that the
+// mpirun of Open MPI has started. These rules hold for "mpi":
+// * Sums are added in the same order as with "session". With .any_order, MPI chooses the order.
+// * MPI runs only collectives that have no key and use one tensor per member. All other collectives, and the comparison
+//   of calls, use the connections of calls.
+// * All processes that mpirun has started must open the groups with "mpi", in the same order. A process that ends
+//   blocks until all of these processes end.
+// * A mismatch, a late member or a failure is reported before MPI is called. If a deadline, gw_cancel or gw_group_fail
+//   ends a collective after MPI was called, MPI completes the collective, and the library drops the result.
+// * MPI cannot continue after the loss of a process: mpirun then ends all processes.
+// * An error inside MPI on one member, such as lack of memory, breaks the group on all members.
+// * The next generation of the group uses "session".
 //
-// Errors, of all functions: INVALID for arguments. If a member opens a group in a scope that has failed, or with
-// invalid options, the group is broken on all members with the error of that member. All members can then open a group
-// of the same name and list again. gw_group_split fails on all members if it is refused on one member. If the name or
-// the list itself is refused (a rank out of range, a worker twice), the other members open a group that this member
-// does not have. The collectives of that group block until their deadline, and the next collective of the group that
-// was given to gw_group_of or gw_group_blocks fails on all members. After that, no member may open a group of that list
-// again; but all members together can open groups by gw_group_split again. If gw_group_agree or gw_group_reform is
-// refused on this member, the other members block until their deadline; the error that they get names this member and
-// the call that this member has not made. If this member has not opened a group, the first collective of the other
-// members in that group also blocks until its deadline, and its error also names this member and the call. If this
-// member opens the group later, its calls for the collectives that have ended on the other members fail with the errors
-// of those collectives; then all members continue together.
+// Errors, of all functions: INVALID for invalid arguments. An error on one member has these effects on the other
+// members of a group:
+// * If a member opens a group in a scope that has failed, or with invalid options, the group is broken on all members,
+//   with the error of that member. Then all members can open a group with the same name and list again.
+// * If gw_group_split is refused on one member, it fails on all members.
+// * If the name or the list is refused on one member, for example because a rank is out of range, this member does not
+//   have the group. The collectives of the other members in the group block until their deadline. If the group was
+//   opened by gw_group_of or gw_group_blocks, the next collective of their argument |group| also fails on all members.
+//   After that, no member can open a group with this list again, except all members together by gw_group_split.
+// * If gw_group_agree or gw_group_reform is refused on one member, the other members block until their deadline. Their
+//   error names that member and the call that it has not made.
+// * If one member has not opened the group, the first collective of the other members blocks until its deadline. Its
+//   error names that member and the call. If that member opens the group later, its calls of collectives that have
+//   ended on the other members fail with the errors of these collectives. After that, all members can use the group.
+//
 // Blocking: gw_group_split, gw_group_agree, gw_group_reform and gw_group_join block, and fail with WOULD_BLOCK in
 // inline functions. The other functions do not block.
-// Ownership: a group belongs to the scope that it was opened in; collectives under way keep it alive.
-// Threads: several threads may use a group at once, if they call collectives without a key in an order that is the same
-// on all members.
+// Ownership: a group belongs to the scope that it was opened in. Collectives under way also keep the group alive.
+// Threads: several threads may use a group at once. The collectives without a key must have the same order on all
+// members.
 #ifndef GRADWIRE_GROUP_H
 #define GRADWIRE_GROUP_H
 
@@ -58,23 +65,24 @@
 extern "C" {
 #endif
 
-/// A fixed list of workers that run collectives together, opened by gw_group_world, gw_group_open and the like.
+/// A fixed list of workers that call collectives together, opened by gw_group_world, gw_group_open and similar
+/// functions.
 typedef struct gw_group gw_group;
 
 /// Options of opening a group.
 typedef struct GW_BY_NAME gw_group_open_options {
-    /// UTF-8 without control characters and %, at most 127 bytes. NULL: only the list identifies the group. If all
-    /// members open several groups of one list, they must open these groups in the same order.
+    /// At most 127 bytes of UTF-8, without control characters and without %. NULL: the group has no name; if members
+    /// open several such groups with the same list, they must open them in the same order.
     const char *name GW_DEFAULT(NULL);
     int64_t timeout_ms GW_DEFAULT(
-        300000);  ///< milliseconds, of each collective; GW_NO_TIMEOUT: only the scope's deadline
-    const char *backend GW_DEFAULT(NULL);  ///< "mpi"; NULL: "session"
+        300000);  ///< milliseconds, for each collective; GW_NO_TIMEOUT: only the scope's deadline
+    const char *backend GW_DEFAULT(NULL);  ///< "session" or "mpi"; NULL: "session"
     bool any_order GW_DEFAULT(
-        false);  ///< the backend may add in its own order, which may change the last bits
+        false);  ///< the backend may choose the order of sums; results may then differ in the last bits
 } gw_group_open_options;
 
-/// Opens the group of all workers of the job, by rank. In an elastic job the members must open this group at a time
-/// when gw_rpc_workers returns the same workers on each of them.
+/// Opens the group of all workers of the job, in the order of ranks. In an elastic job, members may call gw_group_world
+/// only while gw_rpc_workers returns the same workers on all of them.
 ///
 /// Returns: the group.
 /// Errors: as gw_group_open.
@@ -84,13 +92,13 @@ GW_API gw_group *gw_group_world(gw_scope *s, gw_group_open_options options GW_DE
 #define gw_group_world(...) GW_FORM_1(gw_group_world, gw_group_open_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_world) gw_group_world_with;
 
-/// Opens a group of |count| workers; only the members of the group call gw_group_open. In C this is a macro: put a
-/// compound literal in parentheses, gw_group_open(s, ((gw_worker[]){ a, b }), 2).
+/// Opens a group of |count| workers. Only the members of the group call gw_group_open. In C gw_group_open is a macro:
+/// put a compound literal in parentheses, gw_group_open(s, ((gw_worker[]){ a, b }), 2).
 ///
-/// workers: the members in the order of ranks, each once; this worker must be one of them.
+/// workers: the members, in the order of their ranks in the group, each once. This worker must be a member.
 /// Returns: the group.
-/// Errors: INVALID for an invalid list or name; DISCONNECTED if a worker is gone; DUPLICATE if a scope of this worker
-/// holds a group of that name; LIMIT with 4,096 groups open; UNSUPPORTED for "mpi" if gradwire was built without MPI,
+/// Errors: INVALID for an invalid list or name; DISCONNECTED if a worker is gone; DUPLICATE if this worker has an open
+/// group with the same name; LIMIT if 4,096 groups are open; UNSUPPORTED for "mpi" if gradwire was built without MPI,
 /// or finds no MPI library; WRONG_STATE for "mpi" outside mpirun.
 /// Source: torch.distributed.new_group.
 GW_API gw_group *gw_group_open(gw_scope *s, const gw_worker *workers, int count,
@@ -101,7 +109,7 @@ GW_API GW_TYPE_OF(gw_group_open) gw_group_open_with;
 
 /// Opens a group of some members of |group|.
 ///
-/// ranks: |count| ranks in |group|, the rank of this member among them.
+/// ranks: |count| ranks in |group|, including the rank of this member.
 /// Returns: the group.
 /// Errors: as gw_group_open.
 /// Source: torch.distributed.new_group.
@@ -111,8 +119,8 @@ GW_API gw_group *gw_group_of(gw_scope *s, gw_group *group, const int *ranks, int
 #define gw_group_of(...) GW_FORM_4(gw_group_of, gw_group_open_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_of) gw_group_of_with;
 
-/// Divides the ranks of |group| into blocks of |size| neighbouring ranks, for example the ranks of one host, and opens
-/// a group of the block that this member is in.
+/// Divides the ranks of |group| into blocks of |size| consecutive ranks, for example the ranks of each host. Opens a
+/// group of the block that contains this member.
 ///
 /// Returns: the group.
 /// Errors: as gw_group_open; INVALID unless |size| divides the size of |group|.
@@ -123,10 +131,10 @@ GW_API gw_group *gw_group_blocks(gw_scope *s, gw_group *group, int size,
 #define gw_group_blocks(...) GW_FORM_3(gw_group_blocks, gw_group_open_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_blocks) gw_group_blocks_with;
 
-/// Splits |group|: the members of each color become a group, ordered by key, and by rank in |group| if keys are equal.
-/// All members of |group| must call gw_group_split, as a collective.
+/// Splits |group|: the members with the same |color| open a group. The members of the new group are ordered by |key|;
+/// if keys are equal, by rank in |group|. All members of |group| must call gw_group_split, as a collective.
 ///
-/// color: if it is below 0, this member joins no group.
+/// color: a number that selects the new group of this member. Below 0: this member opens no group.
 /// Returns: the group of this member's color; NULL for a color below 0.
 /// Errors: as gw_group_open, and as collectives of |group|.
 /// Source: MPI_Comm_split.
@@ -145,69 +153,69 @@ GW_API int gw_group_size(const gw_group *group);
 /// Returns the name of |group|.
 GW_API const char *gw_group_name(const gw_group *group);
 
-/// Lists the last 64 collectives that this member has entered, one per line: number, operation, size, source line of
-/// the call, and when and how the collective ended, or the members that it waits for. The log has this list when a
-/// collective fails.
+/// Lists the last 64 collectives that this member has called, one per line: number, operation, size, source line of the
+/// call, and when and how the collective ended. For a collective under way the line names the members that it waits
+/// for. When a collective fails, the log has this list.
 ///
-/// Returns: text that lives as long as |s|; "" for a group that was re-formed.
+/// Returns: a text that lives as long as |s|; "" for a group that was re-formed.
 GW_API const char *gw_group_history(gw_scope *s, gw_group *group);
 
-/// Returns the member of rank |rank|.
+/// Returns the member with the rank |rank|.
 /// Errors: INVALID when out of range.
 GW_API gw_worker gw_group_worker(gw_scope *s, const gw_group *group, int rank);
 
 // ---- After a loss -------------------------------------------------------------------------------
-// All remaining members must call the functions of this section, in the same order; the group may be broken. Each call
-// ends by the deadline of the group or of the scope, whichever is earlier. The call has the same result on all members,
-// also if more members are lost during the call. TIMEOUT names the members that did not arrive.
+// All remaining members must call the functions of this section in the same order. The group may be broken. A call ends
+// at the latest at the deadline of the group or of the scope. A call has the same result on all members, even if more
+// members are lost during the call. The error TIMEOUT names the members that did not arrive.
 
-/// Makes all present and later collectives of |group| fail on all members: for a member that cannot continue.
-/// gw_group_fail works also if |s| has failed. Does not block.
+/// Makes all present and later collectives of |group| fail on all members. A member calls gw_group_fail if it cannot
+/// continue. The call works also if |s| has failed, and does not block.
 ///
 /// status: the status of the error that all members get.
 /// format: a format of printf for the text of that error.
-/// Errors: INVALID for a status that is no error, or without a group.
+/// Errors: INVALID if |status| is not an error, or if |group| is NULL.
 /// Source: MPIX_Comm_revoke.
 GW_API void gw_group_fail(gw_scope *s, gw_group *group, gw_status status, const char *format, ...)
     GW_PRINTF(4, 5);
 
-/// What the members agree on.
+/// The result of gw_group_agree, the same on all members.
 typedef struct gw_agreement {
-    uint64_t flags;      ///< the bits that are set in the flags of all members; 0 if |s| has failed
-    int missing_count;   ///< members that no longer take part: lost, or in gw_rpc_shutdown
+    uint64_t flags;  ///< the bits that are set in the |flags| of all members; 0 if |s| has failed
+    int missing_count;   ///< the number of members that are lost or have called gw_rpc_shutdown
     const int *missing;  ///< the ranks of these members in the group; lives as long as |s|
 } gw_agreement;
 
 /// Agrees with all remaining members on a result, for example on whether all members have finished a step. If one
-/// member gets the result, all live members get it.
+/// member gets the result, all live members get the same result.
 ///
-/// Blocks: until all remaining members have called gw_group_agree. A member that has called gw_rpc_shutdown, or has
-/// failed, is listed as missing, like a lost member; this is no error.
-/// flags: the bits that this member gives.
+/// Blocks: until all remaining members have called gw_group_agree. A lost member, and a member that has called
+/// gw_rpc_shutdown or has failed, is listed as missing. A missing member is not an error.
+/// flags: the bits of this member.
 /// Returns: the bits that are set in the |flags| of all members, and the missing members.
-/// Errors: TIMEOUT; DISCONNECTED if other members re-form the group instead, because another member is lost; this
-/// member may not have detected that loss yet. Members that re-form the group wait until this member calls
-/// gw_group_reform, too.
+/// Errors: TIMEOUT; DISCONNECTED if other members have called gw_group_reform because of the loss of a member. This
+/// member may not have detected that loss yet. The other members wait until this member calls gw_group_reform, too.
 /// Source: MPIX_Comm_agree.
 GW_API gw_agreement gw_group_agree(gw_scope *s, gw_group *group, uint64_t flags);
 
 /// Options of gw_group_reform; the same on all members.
 typedef struct GW_BY_NAME gw_reform_options {
-    /// Blocks until there are so many members, and admits pending joiners up to this number.
+    /// The smallest number of members of the new group. The call blocks until there are so many members, and admits
+    /// pending joiners up to this number.
     int min GW_DEFAULT(1);
-    bool grow GW_DEFAULT(false);  ///< admits all pending joiners
-    int64_t timeout_ms
-        GW_DEFAULT(0);  ///< milliseconds; 0: the timeout of |group|, which the new group keeps
+    bool grow GW_DEFAULT(false);       ///< admits all pending joiners
+    int64_t timeout_ms GW_DEFAULT(0);  ///< milliseconds; 0: the timeout of |group|
 } gw_reform_options;
 
-/// Opens the next generation of |group|: the remaining members in their old order, then joining members by rank. The
-/// new group has the name of |group|, and numbers its collectives anew; |group| ends. Without --on-failure=keep or
-/// --max-restarts, `gradwire run` ends all workers when the first worker fails.
+/// Opens the next generation of |group|. Its members are the remaining members in their old order, then the joining
+/// members by rank. The new group has the name and the timeout of |group|, and starts a new count of its collectives.
+/// Without --on-failure=keep or --max-restarts, `gradwire run` ends all workers when the first worker fails.
 ///
-/// If |s| holds |group|, |s| releases it, so that a loop in one scope keeps only one group. The handle |group| stays
-/// valid until the new group is re-formed in turn; collectives of |group| fail with WRONG_STATE.
-/// Returns: the new group. If a member of the new group was lost meanwhile, the new group is broken: re-form it again.
-/// Errors: TIMEOUT with fewer than .min members; MISMATCH if members give different options.
+/// Afterwards collectives of |group| fail with WRONG_STATE. If |s| holds |group|, |s| releases it, so that a loop in
+/// one scope keeps only one group. The handle |group| stays valid until the new group is re-formed.
+/// Returns: the new group. If a member of the new group is lost during the call, the new group is broken; then call
+/// gw_group_reform for the new group.
+/// Errors: TIMEOUT if there are fewer than .min members; MISMATCH if members give different options.
 /// Source: MPIX_Comm_shrink.
 GW_API gw_group *gw_group_reform(gw_scope *s, gw_group *group,
                                  gw_reform_options options GW_DEFAULT({}))
@@ -220,27 +228,27 @@ typedef struct GW_BY_NAME gw_group_join_options {
     /// The timeout of this call in milliseconds. GW_NO_TIMEOUT: only the scope's deadline ends the call.
     int64_t timeout_ms GW_DEFAULT(300000);
     int64_t collective_timeout_ms
-        GW_DEFAULT(300000);  ///< milliseconds, of each collective of the new group
+        GW_DEFAULT(300000);  ///< milliseconds, for each collective of the new group
 } gw_group_join_options;
 
-/// Joins the group |name|. This worker must have joined the job before this call.
+/// Joins the group |name|. This worker must have joined the job before.
 ///
-/// Blocks: until the members of the group re-form it and admit this worker.
+/// Blocks: until the members call gw_group_reform and admit this worker.
 /// Returns: the new group.
 /// Errors: TIMEOUT; INVALID for a malformed name; DUPLICATE if another thread of this worker is joining the group;
-/// DISCONNECTED if the group has no member left.
+/// DISCONNECTED if all members of the group have left or are lost.
 GW_API gw_group *gw_group_join(gw_scope *s, const char *name,
                                gw_group_join_options options GW_DEFAULT({}))
     GW_CALLS(gw_group_join_with);
 #define gw_group_join(...) GW_FORM_2(gw_group_join, gw_group_join_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_join) gw_group_join_with;
 
-/// Returns the number of pending joiners of |group| whose requests this member has received; other members may have
-/// received more.
+/// Returns the number of requests to join |group| that this member has received and that are pending. Other members may
+/// have received more requests.
 GW_API int gw_group_pending(const gw_group *group);
 
-/// Returns the generation of |group|: how often the group had been re-formed when |group| was opened; 0 for a group
-/// that was never re-formed.
+/// Returns the generation of |group|: 0 if it was not opened by gw_group_reform or gw_group_join; otherwise the number
+/// of times that the group was re-formed before.
 GW_API int gw_group_generation(const gw_group *group);
 
 #ifdef __cplusplus

@@ -1,48 +1,52 @@
-// Remote modules: layers and models that live on another worker.
+// Remote modules: layers and models on another worker.
 //
-// A remote module is a gw_module, and is used like a local one:
+// A remote module is a gw_module. A program uses it like a local module:
 //
 //     gw_module *emb  = gw_module_remote(root, "ps", "gw.nn.linear", 512, 64);      // any layer of gradwire/nn.h
-//     gw_module *dec  = gw_module_remote(root, "ps", "decoder", 64, 512);           // a class of the program, see below
-//     gw_module *lstm = gw_nn_lstm(root, 64, 64);        // here
+//     gw_module *dec  = gw_module_remote(root, "ps", "decoder", 64, 512);           // a class of the program (below)
+//     gw_module *lstm = gw_nn_lstm(root, 64, 64);        // a local module
 //     gw_optimizer *opt = gw_sgd(root, gw_parameters(root, emb, lstm, dec), .lr = 0.1);
 //     gw_tensor *y = gw_module_call(s, dec, gw_module_call(s, emb, x));             // two calls to ps
 //     gw_module_eval(s, dec);
 //     gw_checkpoint_save(s, "dec.safetensors", gw_module_state_dict(s, dec));
 //
-// Calls with several values work, too (gw_module_call_value, gw_nn_lstm_call with states and so on), also for a class
-// of the program whose module is such a layer. Gradients flow through all arguments and results.
+// Calls with several arguments or results also work, such as gw_module_call_value and gw_nn_lstm_call with states. If
+// the class of a program makes an LSTM, gw_nn_lstm_call also works for its objects. Gradients flow through all
+// arguments and results.
 //
 //     gw_lstm_result r = gw_nn_lstm_call(s, there, x, .h0 = h0, .c0 = c0);
 //
-// gw_parameters and gw_module_named_parameters return references to the parameters of a remote module.
-// gw_module_state_dict copies their values to this worker, and gw_module_load_state_dict sends new values. Hooks run on
-// this worker, before and after the call. A remote module may be a part of a local module, such as a gw_nn_sequential.
-// gw_module_child and gw_module_parameter_get do not find parts on the other worker, and fail with an error that states
-// this.
+// For a remote module, gw_parameters and gw_module_named_parameters return references to its parameters.
+// gw_module_state_dict copies the values of the parameters to this worker, and gw_module_load_state_dict sends new
+// values to the other worker. Hooks run on this worker, before and after the call. A remote module may be a part of a
+// local module, such as a gw_nn_sequential. gw_module_child and gw_module_parameter_get do not find parts of the module
+// on the other worker; the error states this.
 //
-// A class of the program is a function that makes a module from its arguments. The class may have methods, which are
-// called through gw_module_rref:
+// A class of the program is a function that makes a module from its arguments. The class may have methods. Workers call
+// these methods through gw_module_rref:
 //
 //     static gw_module *decoder_open(gw_scope *own, const gw_args *a) {
-//         return gw_nn_sequential(own, gw_nn_dropout(own, 0.5), gw_nn_linear(own, gw_arg_int(own, a, 0), gw_arg_int(own, a, 1)));
+//         gw_module *last = gw_nn_linear(own, gw_arg_int(own, a, 0), gw_arg_int(own, a, 1));
+//         return gw_nn_sequential(own, gw_nn_dropout(own, 0.5), last);
 //     }
 //     GW_MODULE(decoder, decoder_open, "int, int");
 //
-//     GW_METHOD(decoder, best, GW_POOL, "tensor") {                      // gw_scope *s, decoder *self, const gw_args *a
-//         return gw_value_of(gw_argmax(s, gw_module_call(s, self->module, gw_arg_tensor(s, a, 0)), .dim = -1));
+//     GW_METHOD(decoder, best, GW_POOL, "tensor") {         // parameters: gw_scope *s, decoder *self, const gw_args *a
+//         gw_tensor *y = gw_module_call(s, self->module, gw_arg_tensor(s, a, 0));
+//         return gw_value_of(gw_argmax(s, y, .dim = -1));
 //     }
 //
-// The layers of the library are the classes "gw.nn.linear" and so on, with the arguments of gw_nn_linear and so on. The
-// last argument may be a map of options by their names in C, {"bias": false, "dtype": "f64"}; the mode of
-// "gw.nn.embedding_bag" is "mean", "sum" or "max". "gw.nn.sequential" takes a list for each layer, ["linear", 4, 3].
+// Each layer of the library has a class, such as "gw.nn.linear" for gw_nn_linear. The arguments of the class are those
+// of the C function. The last argument may be a map of options by their names in C: {"bias": false, "dtype": "f64"}.
+// The option "mode" of "gw.nn.embedding_bag" is "mean", "sum" or "max". The arguments of "gw.nn.sequential" are lists,
+// one for each layer: ["linear", 4, 3].
 //
-// Errors: those of calls (gradwire/rpc.h); an error names the worker, the class and the failed operation: "ps:
+// Errors: those of calls (gradwire/rpc.h). An error names the worker, the class and the failed operation: "ps:
 // decoder.forward: gw.linear: ...". If making a module fails, the first use of the module reports the error.
-// Ownership: a module belongs to the scope that made it; the object on the other worker lives as long as any reference
-// to it.
-// Threads: the same as for the scope, one call at a time. Several workers may use the object; the object runs their
-// calls one at a time.
+// Ownership: a module belongs to the scope that made it. The object on the other worker lives as long as a reference to
+// it exists.
+// Threads: one thread at a time, as for the scope. Several workers may call the object; it runs their calls one at a
+// time.
 #ifndef GRADWIRE_MODULE_REMOTE_H
 #define GRADWIRE_MODULE_REMOTE_H
 
@@ -55,8 +59,8 @@ extern "C" {
 
 // ---- Making and sharing -------------------------------------------------------------------------
 
-/// Makes a remote module of a class that |to| has registered: gw_module_remote(s, to, class, args...). gw_module_remote
-/// does not block.
+/// Makes a module on the worker |to|, of a class that |to| has registered: gw_module_remote(s, to, class, args...).
+/// Does not block.
 ///
 /// to: a name, a rank, or a gw_worker.
 /// class_name: "gw.nn.linear", or a class of GW_MODULE.
@@ -68,19 +72,20 @@ GW_API gw_module *gw_module_remote(gw_scope *s, gw_target to, const char *class_
 #define gw_module_remote(s, to, ...) GW_CALL(gw_module_remote, s, gw_to(to), __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_module_remote) gw_module_remote_with;
 
-/// Makes a module from a reference that gw_module_rref returned on this worker or on another worker, so that several
-/// workers use one module.
+/// Makes a remote module from a reference, so that several workers can use one module. The reference is the result of
+/// gw_module_rref on this worker or another worker.
 /// Returns: the module.
 GW_API gw_module *gw_module_from_rref(gw_scope *s, gw_rref *rref);
 
-/// Returns the reference of a remote module, borrowed from |m|.
+/// Returns the reference to the object of a remote module. The reference is borrowed from |m|.
 /// Errors: INVALID for a local module.
 GW_API gw_rref *gw_module_rref(gw_scope *s, const gw_module *m);
 
 // ---- Calling ------------------------------------------------------------------------------------
 
-/// Starts gw_module_call and does not block. A local module computes its output before the function returns. Hooks of
-/// the output run when the output has arrived, in a new scope, on any thread, and must not block.
+/// Starts gw_module_call and does not block. If |m| is a local module, it computes its output before the function
+/// returns. If |m| is remote, hooks of the output run when the output has arrived. They run in a new scope, on any
+/// thread, and must not block.
 /// Returns: a future of the output.
 GW_API gw_future *gw_module_call_async(gw_scope *s, gw_module *m, gw_tensor *x);
 
@@ -105,8 +110,8 @@ typedef struct gw_module_object {
     uint64_t parameter_bytes;
 } gw_module_object;
 
-/// Registers the class |name|, whose objects are modules, and defines the type |name| for GW_METHOD. The forms are
-/// GW_MODULE(name, open) and GW_MODULE(name, open, signature); a semicolon follows.
+/// Registers the class |name|, whose objects are modules, and defines the type |name| for GW_METHOD: GW_MODULE(name,
+/// open) or GW_MODULE(name, open, signature), followed by a semicolon.
 ///
 /// open: gw_module *open(gw_scope *own, const gw_args *a).
 #define GW_MODULE(...) GW_MODULE_FORM(__VA_ARGS__)

@@ -1,4 +1,4 @@
-// The machinery of gradwire/amp.h.
+// The implementation of the macros of gradwire/amp.h.
 #ifndef GRADWIRE_DETAIL_AMP_H
 #define GRADWIRE_DETAIL_AMP_H
 

@@ -1,4 +1,4 @@
-// The machinery of gradwire/autograd.h.
+// The implementation of the macros of gradwire/autograd.h.
 #ifndef GRADWIRE_DETAIL_AUTOGRAD_H
 #define GRADWIRE_DETAIL_AUTOGRAD_H
 

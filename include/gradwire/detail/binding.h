@@ -1,4 +1,4 @@
-// The machinery of gradwire/binding.h: handles of any type.
+// The implementation of the macros of gradwire/binding.h, for handles of any type.
 #ifndef GRADWIRE_DETAIL_BINDING_H
 #define GRADWIRE_DETAIL_BINDING_H
 

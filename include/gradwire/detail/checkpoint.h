@@ -1,4 +1,4 @@
-// The machinery of gradwire/checkpoint.h.
+// The implementation of the macros of gradwire/checkpoint.h.
 #ifndef GRADWIRE_DETAIL_CHECKPOINT_H
 #define GRADWIRE_DETAIL_CHECKPOINT_H
 

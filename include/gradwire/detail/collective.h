@@ -1,4 +1,4 @@
-// The machinery of gradwire/collective.h.
+// The implementation of the macros of gradwire/collective.h.
 #ifndef GRADWIRE_DETAIL_COLLECTIVE_H
 #define GRADWIRE_DETAIL_COLLECTIVE_H
 

@@ -1,4 +1,4 @@
-// The machinery of gradwire/comm_hook.h.
+// The implementation of the macros of gradwire/comm_hook.h.
 #ifndef GRADWIRE_DETAIL_COMM_HOOK_H
 #define GRADWIRE_DETAIL_COMM_HOOK_H
 

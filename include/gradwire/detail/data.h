@@ -1,4 +1,4 @@
-// The machinery of gradwire/data.h.
+// The implementation of the macros of gradwire/data.h.
 #ifndef GRADWIRE_DETAIL_DATA_H
 #define GRADWIRE_DETAIL_DATA_H
 

@@ -1,4 +1,4 @@
-// The machinery of gradwire/ddp.h.
+// The implementation of the macros of gradwire/ddp.h.
 #ifndef GRADWIRE_DETAIL_DDP_H
 #define GRADWIRE_DETAIL_DDP_H
 

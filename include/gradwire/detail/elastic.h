@@ -1,4 +1,4 @@
-// The machinery of gradwire/elastic.h.
+// The implementation of the macros of gradwire/elastic.h.
 #ifndef GRADWIRE_DETAIL_ELASTIC_H
 #define GRADWIRE_DETAIL_ELASTIC_H
 

@@ -1,4 +1,4 @@
-// The machinery of gradwire/function.h: what GW_FUNCTION, GW_CLASS and GW_METHOD make.
+// The implementation of the macros of gradwire/function.h.
 #ifndef GRADWIRE_DETAIL_FUNCTION_H
 #define GRADWIRE_DETAIL_FUNCTION_H
 
@@ -13,21 +13,21 @@ extern "C" {
 #endif
 
 typedef struct gw_registration {
-    const char *class_name;  // of a method: its class; else NULL
+    const char *class_name;  // the class of a method; NULL for a function or class
     const char *name;
     const char *signature;  // NULL: any arguments
     gw_placement where;
     gw_function_body function;  // exactly one of function, method and size is set
     gw_method_body method;
     gw_class_options class_options;
-    const char *callers;  // for GW_CALLERS, which sets only |name| and |callers|
+    const char *callers;  // set by GW_CALLERS, with |name| and no other field
     struct gw_registration *next;
 } gw_registration;
 
-GW_API void gw_register(gw_registration *r);  // |r| must be static; call it before main
+GW_API void gw_register(gw_registration *r);  // called before main; |r| must be static
 
-// Sets how the library runs the bodies of a C++ program: |catcher| calls |run|, and makes an exception that |run|
-// throws an error of |s|. NULL: the library calls bodies directly. Call it before gw_rpc_init.
+// Sets the function that runs the bodies of a C++ program. |catcher| calls |run|. If |run| throws an exception,
+// |catcher| makes |s| fail. NULL: the library calls bodies directly. Call gw_set_catcher before gw_rpc_init.
 typedef void gw_catcher(gw_scope *s, void (*run)(void *context), void *context);
 GW_API void gw_set_catcher(gw_catcher *catcher);
 

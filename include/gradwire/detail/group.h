@@ -1,4 +1,4 @@
-// The machinery of gradwire/group.h.
+// The implementation of the macros of gradwire/group.h.
 #ifndef GRADWIRE_DETAIL_GROUP_H
 #define GRADWIRE_DETAIL_GROUP_H
 

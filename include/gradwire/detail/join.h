@@ -1,4 +1,4 @@
-// The machinery of gradwire/join.h.
+// The implementation of the macros of gradwire/join.h.
 #ifndef GRADWIRE_DETAIL_JOIN_H
 #define GRADWIRE_DETAIL_JOIN_H
 

@@ -1,4 +1,4 @@
-// The machinery of gradwire/module_remote.h.
+// The implementation of the macros of gradwire/module_remote.h.
 #ifndef GRADWIRE_DETAIL_MODULE_REMOTE_H
 #define GRADWIRE_DETAIL_MODULE_REMOTE_H
 
