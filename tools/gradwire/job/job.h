@@ -13,6 +13,7 @@
 #include "system/guard.h"
 #include "system/input.h"
 #include "hosts/nodes.h"
+#include "monitor/process.h"
 #include "observe/progress.h"
 #include "output/output.h"
 #include "output/log_folder.h"
@@ -105,6 +106,7 @@ typedef struct job {
     int port_fd;        // keeps the port; -1: the user has chosen it
     int port;
     nodes nodes;
+    monitor_process monitor;
     input input;
     sink sinks[OUTPUTS];
     sink *to[OUTPUTS];  // one sink for both when both lead to the same file
