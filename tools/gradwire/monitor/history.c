@@ -39,6 +39,7 @@ void history_add(history *h, int64_t second, const double values[HISTORY_SERIES]
     if (second <= h->second) return;
     if (h->second && second / 60 != h->second / 60) end_minute(h);
     if (h->second) skip(h, second);
+    if (!h->first) h->first = second;
     h->second = second;
     h->count++;
     for (int s = 0; s < HISTORY_SERIES; s++) {
@@ -62,14 +63,20 @@ double history_value(const history *h, history_span span, history_series series,
     return at == newest ? mean_of_minute(h, series) : h->minutes[series][at % steps];
 }
 
+int history_window(const history *h, history_span span, int64_t now, int least) {
+    int steps = history_steps(span);
+    int64_t known = span == HISTORY_BY_SECOND ? now - h->first + 1 : now / 60 - h->first / 60 + 1;
+    if (!h->first || known < least) return least < steps ? least : steps;
+    return known < steps ? (int)known : steps;
+}
+
 void history_means(const history *h, history_span span, history_series series, int64_t now,
-                   int count, double *out) {
-    int steps = history_steps(span), part = steps / count;
+                   int window, int count, double *out) {
     for (int i = 0; i < count; i++) {
+        int from = window * i / count, to = window * (i + 1) / count, known = 0;
         double sum = 0;
-        int known = 0;
-        for (int k = 0; k < part; k++) {
-            double x = history_value(h, span, series, now, (count - i) * part - 1 - k);
+        for (int k = from; k < to; k++) {
+            double x = history_value(h, span, series, now, window - 1 - k);
             if (isnan(x)) continue;
             sum += x;
             known++;

@@ -26,7 +26,7 @@ typedef enum history_series {
 typedef enum history_span { HISTORY_BY_SECOND, HISTORY_BY_MINUTE } history_span;
 
 typedef struct history {
-    int64_t second;                                  // the latest; 0: none
+    int64_t first, second;                           // the earliest and the latest; 0: none
     float seconds[HISTORY_SERIES][HISTORY_SECONDS];  // by second modulo their count
     float minutes[HISTORY_SERIES][HISTORY_MINUTES];
     // of the minute that has not ended
@@ -46,8 +46,12 @@ int history_steps(history_span span);
 double history_value(const history *h, history_span span, history_series series, int64_t now,
                      int age);
 
-// Writes |count| means, the oldest first, each of an equal part of the steps; a part without values is NaN.
+// How many steps before |now| have values: at least |least|, if the span has as many.
+int history_window(const history *h, history_span span, int64_t now, int least);
+
+// Writes |count| means of the last |window| steps, the oldest first, each of an equal part; a part without values is
+// NaN. |count| is at most |window|.
 void history_means(const history *h, history_span span, history_series series, int64_t now,
-                   int count, double *out);
+                   int window, int count, double *out);
 
 #endif

@@ -21,6 +21,7 @@ html_number html_count(double x) {
     html_number out = { "-" };
     int unit = 0;
     if (!(x >= 0)) return out;
+    if (x < 0.05) x = 0;
     for (; x >= 999.5 && unit < 4; unit++) x /= 1000;
     bool is_round = x >= 9.95 || x == floor(x);
     snprintf(out.text, sizeof out.text, is_round ? "%.0f%s" : "%.1f%s", x, units[unit]);

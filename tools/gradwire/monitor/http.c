@@ -23,7 +23,8 @@
 #define FUNCTIONS(X)                                                                               \
     X(start_daemon)                                                                                \
     X(stop_daemon)                                                                                 \
-    X(run) X(get_timeout) X(get_daemon_info) X(create_response_from_buffer) X(add_response_header) \
+    X(run)                                                                                         \
+    X(get_timeout) X(get_daemon_info) X(create_response_from_buffer) X(add_response_header)        \
         X(queue_response) X(destroy_response) X(lookup_connection_value) X(get_connection_info)
 
 static struct {

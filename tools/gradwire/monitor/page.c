@@ -8,11 +8,19 @@
 #include "monitor/html.h"
 #include "observe/show.h"
 
-enum { TILE_POINTS = 120, ROW_POINTS = 60, OLD_WAIT_S = 10, HUNG_WAIT_S = 60 };
+enum {
+    TILE_POINTS = 120,
+    ROW_POINTS = 60,
+    SECONDS_MIN = 60,
+    MINUTES_MIN = 15,
+    OLD_WAIT_S = 10,
+    HUNG_WAIT_S = 60
+};
 
 typedef struct page {
     const model *model;
     history_span span;
+    int window;  // steps that are shown
     FILE *out;
 } page;
 
@@ -28,8 +36,21 @@ static const char *plural(int count) {
     return count == 1 ? "" : "s";
 }
 
-static const char *span_text(const page *p) {
-    return p->span == HISTORY_BY_SECOND ? "last 10 minutes" : "last 24 hours";
+// "last 40 seconds", "last 10 minutes", "last 24 hours".
+typedef struct span_name {
+    char text[32];
+} span_name;
+
+static span_name span_text(const page *p) {
+    span_name out;
+    int seconds = p->span == HISTORY_BY_SECOND ? p->window : 60 * p->window;
+    if (seconds < 120)
+        snprintf(out.text, sizeof out.text, "last %d seconds", seconds);
+    else if (seconds < 7200)
+        snprintf(out.text, sizeof out.text, "last %d minutes", seconds / 60);
+    else
+        snprintf(out.text, sizeof out.text, "last %d hours", seconds / 3600);
+    return out;
 }
 
 // ---- The state of the job -----------------------------------------------------------------------
@@ -47,6 +68,12 @@ static const live_row *first_row(const model *m) {
     return m->count ? &m->workers[0]->row : NULL;
 }
 
+// The program, which says more to people than the id.
+static const char *name_of_job(const model *m) {
+    const live_row *first = first_row(m);
+    return first ? first->program : m->job[0] ? m->job : "?";
+}
+
 static void write_facts(const page *p) {
     const live_row *first = first_row(p->model);
     model_counts c = model_count(p->model);
@@ -55,13 +82,14 @@ static void write_facts(const page *p) {
         if (p->model->workers[i]->row.opened_ns > opened_ns)
             opened_ns = p->model->workers[i]->row.opened_ns;
     if (!first) return;
-    put(p, "<p class=\"facts\"><span>");
-    put_text(p, first->program);
+    put(p, "<p class=\"facts\"><span>job ");
+    put_text(p, p->model->job[0] ? p->model->job : "?");
     put(p, "</span><span>host ");
     put_text(p, first->host);
     fprintf(p->out, "</span><span>%d worker%s", c.workers, plural(c.workers));
     if (first->world_size > c.workers) fprintf(p->out, " of %d", first->world_size);
-    fprintf(p->out, "</span><span>%d run%s</span>", c.running, c.running == 1 ? "s" : "");
+    fprintf(p->out, "</span><span>%d process%s", c.running, c.running == 1 ? " runs" : "es run");
+    put(p, "</span>");
     if (c.stopped) fprintf(p->out, "<span class=\"bad\">%d stopped</span>", c.stopped);
     if (c.ended) fprintf(p->out, "<span class=\"bad\">%d ended</span>", c.ended);
     if (c.left) fprintf(p->out, "<span>%d left</span>", c.left);
@@ -76,8 +104,8 @@ static void write_tab(const page *p, history_span span, const char *address, con
 static void write_header(const page *p) {
     char state[MODEL_TEXT_SIZE];
     model_describe(p->model, state, sizeof state);
-    put(p, "<header><div class=\"bar\"><h1><span class=\"brand\">gradwire</span> job <b>");
-    put_text(p, p->model->job[0] ? p->model->job : "?");
+    put(p, "<header><div class=\"bar\"><h1><span class=\"brand\">gradwire</span> <b>");
+    put_text(p, name_of_job(p->model));
     fprintf(p->out, "</b></h1><p id=\"state\" role=\"status\"><span class=\"pill %s\">",
             style_of_job(p->model));
     put_text(p, state);
@@ -149,19 +177,20 @@ static void format(const tile *t, double x, char *out, size_t size) {
 
 static void write_tile(const page *p, const tile *t) {
     double values[TILE_POINTS];
+    int count = p->window < TILE_POINTS ? p->window : TILE_POINTS;
     char now[32], peak[32], text[160];
     const model *m = p->model;
-    history_means(&m->total, p->span, t->series, m->now_ms / 1000, TILE_POINTS, values);
+    history_means(&m->total, p->span, t->series, m->now_ms / 1000, p->window, count, values);
     format(t, history_value(&m->total, HISTORY_BY_SECOND, t->series, m->now_ms / 1000, 0), now,
            sizeof now);
-    format(t, chart_peak(values, TILE_POINTS), peak, sizeof peak);
-    snprintf(text, sizeof text, "%s, %s: now %s%s, at most %s%s", t->name, span_text(p), now,
+    format(t, chart_peak(values, count), peak, sizeof peak);
+    snprintf(text, sizeof text, "%s, %s: now %s%s, at most %s%s", t->name, span_text(p).text, now,
              t->unit, peak, t->unit);
     fprintf(p->out,
             "<article class=\"card tile\"><h3>%s</h3><p class=\"value\">%s<small>%s</small></p>"
             "<p class=\"peak\">peak %s%s</p>",
             t->name, now, t->unit, peak, t->unit);
-    chart_write(values, TILE_POINTS,
+    chart_write(values, count,
                 &(chart_options){ .height = 40, .least = t->least, .style = "chart", .text = text },
                 p->out);
     put(p, "</article>");
@@ -171,7 +200,7 @@ static void write_tiles(const page *p) {
     fprintf(p->out,
             "<section aria-labelledby=\"all\"><h2 id=\"all\">All workers <small>%s</small></h2>"
             "<div id=\"tiles\" class=\"tiles\">",
-            span_text(p));
+            span_text(p).text);
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) write_tile(p, &tiles[i]);
     put(p, "</div></section>");
 }
@@ -209,11 +238,11 @@ static void write_wait(const page *p, const model_worker *w) {
     const live_row *r = &w->row;
     int64_t seconds = r->waits_ns / 1000000000;
     bool is_body = r->waits_kind && strcmp(r->waits_kind, "runs") == 0;
-    put(p, "<td class=\"wait\" data-name=\"waits for\">");
     if (!r->waits_kind || w->ended_ms) {
-        put(p, "<span class=\"none\">-</span></td>");
+        put(p, "<td class=\"wait none\" data-name=\"waits for\">-</td>");
         return;
     }
+    fprintf(p->out, "<td class=\"wait\" data-name=\"%s\">", is_body ? "runs" : "waits for");
     const char *style = is_body || seconds < OLD_WAIT_S ? ""
                         : seconds < HUNG_WAIT_S         ? "warn"
                                                         : "bad";
@@ -226,10 +255,11 @@ static void write_wait(const page *p, const model_worker *w) {
 static void write_spark(const page *p, const model_worker *w, history_series series, double least,
                         const char *what) {
     double values[ROW_POINTS];
+    int count = p->window < ROW_POINTS ? p->window : ROW_POINTS;
     char text[96];
-    history_means(&w->history, p->span, series, p->model->now_ms / 1000, ROW_POINTS, values);
-    snprintf(text, sizeof text, "%s, %s", what, span_text(p));
-    chart_write(values, ROW_POINTS,
+    history_means(&w->history, p->span, series, p->model->now_ms / 1000, p->window, count, values);
+    snprintf(text, sizeof text, "%s, %s", what, span_text(p).text);
+    chart_write(values, count,
                 &(chart_options){ .height = 20, .least = least, .style = "spark", .text = text },
                 p->out);
 }
@@ -324,7 +354,7 @@ static void write_head(const page *p) {
     put(p, "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
            "content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" "
            "content=\"light dark\"><title>");
-    put_text(p, p->model->job[0] ? p->model->job : "gradwire");
+    put_text(p, name_of_job(p->model));
     put(p, ": ");
     char state[MODEL_TEXT_SIZE];
     model_describe(p->model, state, sizeof state);
@@ -342,7 +372,11 @@ static void write_footer(const page *p) {
 }
 
 void page_write(const model *m, history_span span, FILE *out) {
-    const page p = { .model = m, .span = span, .out = out };
+    int least = span == HISTORY_BY_SECOND ? SECONDS_MIN : MINUTES_MIN;
+    const page p = { .model = m,
+                     .span = span,
+                     .window = history_window(&m->total, span, m->now_ms / 1000, least),
+                     .out = out };
     write_head(&p);
     write_header(&p);
     put(&p, "<main>");

@@ -4,8 +4,10 @@ bool progress_update(progress *p, const image *images, int count, int64_t now_ms
     uint64_t ended = 0;
     p->oldest_wait_ms = 0;
     for (int i = 0; i < count; i++) {
-        int64_t ms = image_oldest_wait_ns(&images[i], now_ms * 1000000) / 1000000;
-        ended += image_progress(&images[i]);
+        const image *x = &images[i];
+        ended += image_progress(x);
+        if (x->life == IMAGE_HAS_ENDED) continue;  // its threads wait no longer
+        int64_t ms = image_oldest_wait_ns(x, now_ms * 1000000) / 1000000;
         if (ms > p->oldest_wait_ms) p->oldest_wait_ms = ms;
     }
     if (ended == p->count && p->moved_ms) return false;
