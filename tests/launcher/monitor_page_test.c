@@ -55,7 +55,7 @@ static const char *skip_attributes(const char *at, bool *is_closed) {
 }
 
 // Each tag is closed, in order; no text has a '<'.
-static void expect_well_formed(const char *page) {
+static void expect_closed_tags(const char *page) {
     enum { DEPTH = 32 };
     char open[DEPTH][32], name[32];
     int depth = 0;
@@ -126,7 +126,7 @@ static void names_with_tags_stay_text(void **state) {
     (void)state;
     model *m = hostile_model();
     char *page = rows_text(m, write_page);
-    expect_well_formed(page);
+    expect_closed_tags(page);
     assert_int_equal(count_in(page, "<script>"), 1);
     assert_int_equal(count_in(page, "alert("), count_in(page, "&lt;script&gt;alert("));
     // Title, heading, job, host, worker, wait, report, its command, event.
@@ -149,11 +149,11 @@ static void the_page_has_no_inline_code(void **state) {
     model_close(m);
 }
 
-static void pages_of_all_states_are_well_formed(void **state) {
+static void pages_of_all_states_close_their_tags(void **state) {
     (void)state;
     model *m = model_open(NULL);
     char *page = rows_text(m, write_page);
-    expect_well_formed(page);
+    expect_closed_tags(page);
     assert_non_null(strstr(page, "no worker has started"));
     free(page);
     live_row rows[] = { rows_make(0), rows_make(1), rows_make(2) };
@@ -162,12 +162,12 @@ static void pages_of_all_states_are_well_formed(void **state) {
         rows_update(m, rows, 3, t);
     }
     page = rows_text(m, write_page);
-    expect_well_formed(page);
+    expect_closed_tags(page);
     assert_int_equal(count_in(page, "class=\"ended\""), 1);
     assert_non_null(strstr(page, "last 10 minutes"));
     free(page);
     page = rows_text(m, write_page_of_day);
-    expect_well_formed(page);
+    expect_closed_tags(page);
     assert_non_null(strstr(page, "last 15 minutes"));
     free(page);
     model_close(m);
@@ -182,7 +182,7 @@ static void many_workers_are_counted(void **state) {
     for (int i = 0; i < COUNT; i++) rows[i] = rows_make(i);
     rows_update(m, rows, COUNT, 1);
     char *page = rows_text(m, write_page);
-    expect_well_formed(page);
+    expect_closed_tags(page);
     assert_int_equal(count_in(page, "<th scope=\"row\">"), PAGE_WORKERS_MAX);
     assert_non_null(strstr(page, "and 44 more"));
     free(page);
@@ -360,6 +360,7 @@ static void json_has_what_the_page_has(void **state) {
 }
 
 GW_TESTS(monitor_page, text_is_escaped, numbers_are_short, names_with_tags_stay_text,
-         the_page_has_no_inline_code, pages_of_all_states_are_well_formed, many_workers_are_counted,
-         a_chart_has_gaps_where_values_are_missing, metrics_are_those_of_the_workers,
-         a_name_has_one_series, labels_are_escaped, json_has_what_the_page_has);
+         the_page_has_no_inline_code, pages_of_all_states_close_their_tags,
+         many_workers_are_counted, a_chart_has_gaps_where_values_are_missing,
+         metrics_are_those_of_the_workers, a_name_has_one_series, labels_are_escaped,
+         json_has_what_the_page_has);

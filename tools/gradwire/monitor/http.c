@@ -20,29 +20,43 @@
 // ---- The library --------------------------------------------------------------------------------
 // Linked, it would be loaded by each gradwire run, with the ten libraries that it needs.
 
-#define FUNCTIONS(X)                                                                               \
-    X(start_daemon)                                                                                \
-    X(stop_daemon)                                                                                 \
-    X(run)                                                                                         \
-    X(get_timeout) X(get_daemon_info) X(create_response_from_buffer) X(add_response_header)        \
-        X(queue_response) X(destroy_response) X(lookup_connection_value) X(get_connection_info)
-
 static struct {
-#define FIELD(name) __typeof__(MHD_##name) *name;
-    FUNCTIONS(FIELD)
-#undef FIELD
+    __typeof__(MHD_start_daemon) *start_daemon;
+    __typeof__(MHD_stop_daemon) *stop_daemon;
+    __typeof__(MHD_run) *run;
+    __typeof__(MHD_get_timeout) *get_timeout;
+    __typeof__(MHD_get_daemon_info) *get_daemon_info;
+    __typeof__(MHD_create_response_from_buffer) *create_response_from_buffer;
+    __typeof__(MHD_add_response_header) *add_response_header;
+    __typeof__(MHD_queue_response) *queue_response;
+    __typeof__(MHD_destroy_response) *destroy_response;
+    __typeof__(MHD_lookup_connection_value) *lookup_connection_value;
+    __typeof__(MHD_get_connection_info) *get_connection_info;
     bool is_loaded;
 } mhd;
+
+static bool find(void *handle, const char *name, void *out_function) {
+    void *at = dlsym(handle, name);
+    memcpy(out_function, &at, sizeof at);
+    return at != NULL;
+}
 
 static bool load(void) {
     if (mhd.is_loaded) return true;
     void *handle = dlopen(GW_MICROHTTPD, RTLD_NOW | RTLD_LOCAL);
     if (!handle) return false;
-    bool all = true;
-#define FIND(name) all &= (*(void **)&mhd.name = dlsym(handle, "MHD_" #name)) != NULL;
-    FUNCTIONS(FIND)
-#undef FIND
-    return mhd.is_loaded = all;
+    mhd.is_loaded =
+        find(handle, "MHD_start_daemon", &mhd.start_daemon) &&
+        find(handle, "MHD_stop_daemon", &mhd.stop_daemon) && find(handle, "MHD_run", &mhd.run) &&
+        find(handle, "MHD_get_timeout", &mhd.get_timeout) &&
+        find(handle, "MHD_get_daemon_info", &mhd.get_daemon_info) &&
+        find(handle, "MHD_create_response_from_buffer", &mhd.create_response_from_buffer) &&
+        find(handle, "MHD_add_response_header", &mhd.add_response_header) &&
+        find(handle, "MHD_queue_response", &mhd.queue_response) &&
+        find(handle, "MHD_destroy_response", &mhd.destroy_response) &&
+        find(handle, "MHD_lookup_connection_value", &mhd.lookup_connection_value) &&
+        find(handle, "MHD_get_connection_info", &mhd.get_connection_info);
+    return mhd.is_loaded;
 }
 
 bool http_is_available(char *why, size_t why_size) {
