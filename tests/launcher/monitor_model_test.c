@@ -7,6 +7,7 @@
 
 #include "../support/images.h"
 #include "../support/rows.h"
+#include "monitor/site.h"
 
 static const char *event(const model *m, int index) {
     const model_event *e = model_event_at(m, index);
@@ -22,6 +23,7 @@ static void workers_start_stop_and_end(void **state) {
     (void)state;
     model *m = model_open(NULL);
     assert_int_equal(model_state_of(m), MODEL_AWAITS_WORKERS);
+    assert_int_equal(site_health(m), 503);
     live_row rows[] = { rows_make(1), rows_make(0) };
     rows_update(m, rows, 2, 1);
     assert_string_equal(m->job, "job");
@@ -51,6 +53,7 @@ static void workers_start_stop_and_end(void **state) {
                         "the job");
     assert_true(model_event_at(m, 0)->is_bad);
     assert_int_equal(model_state_of(m), MODEL_HAS_ENDED);
+    assert_int_equal(site_health(m), 503);
     model_counts c = model_count(m);
     assert_int_equal(c.workers, 2);
     assert_int_equal(c.left, 1);
@@ -89,6 +92,10 @@ static void the_next_attempt_is_before_the_last_one(void **state) {
     assert_string_equal(state_of(m, 0), "serving");
     assert_string_equal(state_of(m, 1), "ended");
     assert_string_equal(event(m, 1), "worker0 runs, pid 2000, attempt 1");
+    model_counts c = model_count(m);
+    assert_int_equal(c.workers, 1);
+    assert_int_equal(c.running, 1);
+    assert_int_equal(c.ended, 0);
     model_close(m);
 }
 
@@ -190,6 +197,7 @@ static void a_job_without_progress_has_roots_and_continues(void **state) {
     }
     look(&j, 10);
     assert_int_equal(model_state_of(j.model), MODEL_IS_STUCK);
+    assert_int_equal(site_health(j.model), 200);
     assert_int_equal(j.model->finding_count, 2);
     assert_non_null(strstr(j.model->findings[0].text, "worker1 (pid 1001) computes"));
     assert_int_equal(j.model->findings[0].depth, 0);
@@ -199,12 +207,14 @@ static void a_job_without_progress_has_roots_and_continues(void **state) {
     assert_null(strstr(event(j.model, 0), "has ended for 60 s"));
     look(&j, 60);
     look(&j, 61);
+    assert_int_equal(site_health(j.model), 503);
     assert_non_null(strstr(event(j.model, 0), "has ended for 60 s"));
     assert_null(strstr(event(j.model, 1), "has ended for 60 s"));
     images_table(&j.images, 0)->activity_count = 0;
     images_table(&j.images, 0)->counters[TRACE_COLLECTIVES]++;
     look(&j, 62);
     assert_int_equal(model_state_of(j.model), MODEL_RUNS);
+    assert_int_equal(site_health(j.model), 200);
     assert_int_equal(j.model->finding_count, 0);
     assert_string_equal(event(j.model, 0), "calls and collectives end again");
     close_job(&j);

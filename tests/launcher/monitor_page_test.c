@@ -303,7 +303,7 @@ static void a_name_has_one_series(void **state) {
     lines x = split(rows_text(m, metrics_write));
     expect_exposition(&x);
     assert_true(metric(&x, "gradwire_collectives_total{worker=\"worker0\"}") == 2);
-    assert_true(metric(&x, "gradwire_members{state=\"ended\"}") == 1);
+    assert_true(metric(&x, "gradwire_members{state=\"ended\"}") == 0);
     free(x.text);
     row.life = IMAGE_HAS_ENDED;
     row.usage = (process_usage){ 0 };

@@ -133,8 +133,8 @@ static const char *open_job(job *j) {
 static bool open_monitor(job *j) {
     char why[LISTEN_WHY_SIZE], address[128];
     if (!j->options.monitor.is_on) return true;
-    if (!monitor_process_open(&j->monitor, &j->options.monitor, j->id, j->name,
-                              j->options.rank_count, why, sizeof why)) {
+    if (!monitor_process_open(&j->monitor, &j->options.monitor, j->id, j->options.rank_count, why,
+                              sizeof why)) {
         fprintf(stderr, "gradwire: --monitor: %s\n", why);
         return false;
     }

@@ -34,13 +34,8 @@ static void write_series(const char *name, const model_worker *w, const char *ke
     fputs("} ", out);
 }
 
-// Workers are in order of ranks, and of one rank the latest attempt is the first.
 static bool counts(const model *m, int index) {
-    const model_worker *w = m->workers[index];
-    if (!w->row.worker[0]) return false;
-    for (int i = 0; i < index; i++)
-        if (strcmp(m->workers[i]->row.worker, w->row.worker) == 0) return false;
-    return true;
+    return m->workers[index]->row.worker[0] && m->workers[index]->is_latest;
 }
 
 // ---- Of the job ---------------------------------------------------------------------------------
@@ -53,7 +48,8 @@ static void write_members(const model *m, FILE *out) {
     for (size_t s = 0; s < sizeof states / sizeof states[0]; s++) {
         int count = 0;
         for (int i = 0; i < m->count; i++)
-            count += strcmp(model_worker_state(m->workers[i]), states[s]) == 0;
+            count += m->workers[i]->is_latest &&
+                     strcmp(model_worker_state(m->workers[i]), states[s]) == 0;
         fprintf(out, "gradwire_members{state=\"%s\"} %d\n", states[s], count);
     }
 }

@@ -99,6 +99,16 @@ static void sort(model *m) {
     }
 }
 
+// The latest attempt of a rank is before the others.
+static void find_latest(model *m) {
+    for (int i = 0; i < m->count; i++) {
+        model_worker *w = m->workers[i];
+        w->is_latest = true;
+        for (int k = i; w->row.worker[0] && w->is_latest && k-- > 0;)
+            w->is_latest = strcmp(m->workers[k]->row.worker, w->row.worker) != 0;
+    }
+}
+
 // NULL if there is no room.
 static model_worker *add_worker(model *m) {
     int at = m->count < MODEL_WORKERS_MAX ? m->count : find_oldest(m);
@@ -181,6 +191,8 @@ static void take_row(model *m, const live_row *row, double total[HISTORY_SERIES]
     }
     if (!is_new) note_change(m, w, row);
     bool was_ended = w->ended_ms != 0;
+    m->is_unsorted |= is_new || is_before(row, &w->row) || is_before(&w->row, row) ||
+                      strcmp(row->worker, w->row.worker) != 0;
     w->row = *row;
     w->is_present = true;
     if (is_new) note_first(m, row);
@@ -197,7 +209,10 @@ static void take_rows(model *m, const live_row *rows, int count) {
         if (!m->workers[i]->is_present && !m->workers[i]->ended_ms) note_end(m, m->workers[i]);
     if (m->count) history_add(&m->total, m->now_ms / 1000, total);
     if (count && !m->job[0]) snprintf(m->job, sizeof m->job, "%s", rows[0].job);
+    if (!m->is_unsorted) return;
     sort(m);
+    find_latest(m);
+    m->is_unsorted = false;
 }
 
 // ---- All ----------------------------------------------------------------------------------------
@@ -230,6 +245,7 @@ model_counts model_count(const model *m) {
     for (int i = 0; i < m->count; i++) {
         const model_worker *w = m->workers[i];
         bool has_left = strcmp(w->row.phase, "left") == 0;
+        if (!w->is_latest) continue;
         c.workers += w->row.worker[0] != 0;
         if (has_left)
             c.left++;

@@ -24,6 +24,7 @@ enum {
 typedef struct model_worker {
     live_row row;      // as it was last
     bool is_present;   // in the last look
+    bool is_latest;    // no later attempt has its name
     int64_t ended_ms;  // 0: its process runs
     history history;
 } model_worker;
@@ -54,6 +55,7 @@ typedef struct model {
     char job[FIND_KEY_SIZE];  // "": not known yet
     model_worker **workers;   // by rank
     int count;
+    bool is_unsorted;        // a worker is new, or has another name
     int left_out;            // workers for which there was no room in the last look
     history total;           // of all workers
     int64_t now_ms, wall_s;  // of the last look; 0: none
@@ -79,9 +81,10 @@ int64_t model_unmoved_ms(const model *m);  // since when nothing has ended
 // "nothing has ended for 63 s": the state in a sentence.
 void model_describe(const model *m, char *out, size_t size);
 
+// Of the latest attempts, and of processes without a worker.
 typedef struct model_counts {
-    int workers;                        // with a name
-    int running, stopped, ended, left;  // of these and of processes without a worker
+    int workers;  // with a name
+    int running, stopped, ended, left;
 } model_counts;
 model_counts model_count(const model *m);
 

@@ -71,7 +71,7 @@ static const live_row *first_row(const model *m) {
 // The program, which says more to people than the id.
 static const char *name_of_job(const model *m) {
     const live_row *first = first_row(m);
-    return first ? first->program : m->job[0] ? m->job : "?";
+    return first ? first->program : m->job[0] ? m->job : "job";
 }
 
 static void write_facts(const page *p) {
@@ -106,8 +106,7 @@ static void write_header(const page *p) {
     model_describe(p->model, state, sizeof state);
     put(p, "<header><div class=\"bar\"><h1><span class=\"brand\">gradwire</span> <b>");
     put_text(p, name_of_job(p->model));
-    fprintf(p->out, "</b></h1><p id=\"state\" role=\"status\"><span class=\"pill %s\">",
-            style_of_job(p->model));
+    fprintf(p->out, "</b></h1><p id=\"state\"><span class=\"pill %s\">", style_of_job(p->model));
     put_text(p, state);
     put(p, "</span></p><nav aria-label=\"Time shown\">");
     write_tab(p, HISTORY_BY_SECOND, "/", "10 minutes");

@@ -43,7 +43,6 @@ _Noreturn static void become_monitor(monitor_process *m, int lifeline_fd, pid_t 
     prctl(PR_SET_NAME, "gradwire-page");
     bool ok = move_descriptors(&m->site, lifeline_fd) &&
               serve(&(serve_options){ .wanted = m->mark,
-                                      .name = m->name,
                                       .expected = m->expected,
                                       .site = &m->site,
                                       .lifeline_fd = LIFELINE_FD },
@@ -75,8 +74,8 @@ static bool start(monitor_process *m) {
 }
 
 bool monitor_process_open(monitor_process *m, const monitor_options *o, const char *mark,
-                          const char *name, int expected, char *why, size_t why_size) {
-    *m = (monitor_process){ .lifeline_fd = -1, .mark = mark, .name = name, .expected = expected };
+                          int expected, char *why, size_t why_size) {
+    *m = (monitor_process){ .lifeline_fd = -1, .mark = mark, .expected = expected };
     m->site.page_fd = m->site.metrics_fd = -1;
     if (!http_is_available(why, why_size) || !monitor_site_open(&m->site, o, why, why_size))
         return false;

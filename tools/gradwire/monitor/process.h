@@ -15,13 +15,13 @@ typedef struct monitor_process {
     int lifeline_fd;
     bool was_restarted;
     monitor_site site;
-    const char *mark, *name;  // of the job
-    int expected;             // workers of this host
+    const char *mark;  // of the job
+    int expected;      // workers of this host
 } monitor_process;
 
-// |mark|, |name|: of the job; they outlive it. Returns false, with a sentence in |why|.
+// |mark|: of the processes of the job; it outlives this. Returns false, with a sentence in |why|.
 bool monitor_process_open(monitor_process *m, const monitor_options *o, const char *mark,
-                          const char *name, int expected, char *why, size_t why_size);
+                          int expected, char *why, size_t why_size);
 void monitor_process_close(monitor_process *m);
 
 // It has ended, and was waited for. Returns whether it runs again.
