@@ -102,6 +102,14 @@ static void numbers_are_short(void **state) {
                  { 2e4, "20k" },  { 3.14e6, "3.1M" }, { -1, "-" },      { NAN, "-" } };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         assert_string_equal(html_count(rows[i].x).text, rows[i].text);
+    static const struct {
+        int64_t seconds;
+        const char *text;
+    } ages[] = { { -5, "0 s" },        { 0, "0 s" },         { 119, "119 s" },  { 120, "2 min" },
+                 { 7199, "119 min" },  { 7200, "2 h" },      { 93600, "26 h" }, { 172799, "47 h" },
+                 { 172800, "2 days" }, { 864000, "10 days" } };
+    for (size_t i = 0; i < sizeof ages / sizeof ages[0]; i++)
+        assert_string_equal(html_age(ages[i].seconds * 1000000000).text, ages[i].text);
 }
 
 static const char hostile[] = "<script>alert(\"1\")</script>&'";

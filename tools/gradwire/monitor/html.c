@@ -27,3 +27,17 @@ html_number html_count(double x) {
     snprintf(out.text, sizeof out.text, is_round ? "%.0f%s" : "%.1f%s", x, units[unit]);
     return out;
 }
+
+html_number html_age(int64_t ns) {
+    html_number out;
+    long long seconds = ns > 0 ? (long long)(ns / 1000000000) : 0;
+    if (seconds < 120)
+        snprintf(out.text, sizeof out.text, "%lld s", seconds);
+    else if (seconds < 120 * 60)
+        snprintf(out.text, sizeof out.text, "%lld min", seconds / 60);
+    else if (seconds < 48 * 3600)
+        snprintf(out.text, sizeof out.text, "%lld h", seconds / 3600);
+    else
+        snprintf(out.text, sizeof out.text, "%lld days", seconds / 86400);
+    return out;
+}

@@ -2,6 +2,7 @@
 #ifndef GRADWIRE_HTML_H
 #define GRADWIRE_HTML_H
 
+#include <stdint.h>
 #include <stdio.h>
 
 // Writes it so that a browser shows it as it is, between tags and in quoted attributes.
@@ -12,5 +13,8 @@ typedef struct html_number {
     char text[24];
 } html_number;
 html_number html_count(double x);
+
+// "95 s", "12 min", "26 h", "9 days".
+html_number html_age(int64_t ns);
 
 #endif

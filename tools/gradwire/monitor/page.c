@@ -93,7 +93,7 @@ static void write_facts(const page *p) {
     if (c.stopped) fprintf(p->out, "<span class=\"bad\">%d stopped</span>", c.stopped);
     if (c.ended) fprintf(p->out, "<span class=\"bad\">%d ended</span>", c.ended);
     if (c.left) fprintf(p->out, "<span>%d left</span>", c.left);
-    fprintf(p->out, "<span>for %s</span></p>", show_duration(opened_ns).text);
+    fprintf(p->out, "<span>for %s</span></p>", html_age(opened_ns).text);
 }
 
 static void write_tab(const page *p, history_span span, const char *address, const char *text) {
@@ -229,7 +229,7 @@ static void write_state(const page *p, const model_worker *w) {
             model_worker_state(w));
     if (w->ended_ms)
         fprintf(p->out, "<small>%s ago</small>",
-                show_duration((p->model->now_ms - w->ended_ms) * 1000000).text);
+                html_age((p->model->now_ms - w->ended_ms) * 1000000).text);
     put(p, "</td>");
 }
 
