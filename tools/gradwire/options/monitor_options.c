@@ -27,5 +27,5 @@ bool monitor_options_check(const monitor_options *o, bool insecure) {
         return parse_complain("--metrics-token-file is for --metrics-listen, which is missing");
     if (!o->metrics_listen || o->token_file || insecure) return true;
     return parse_complain("--metrics-listen needs --metrics-token-file=FILE, with the token that "
-                          "readers send, or --insecure");
+                          "readers send");
 }
