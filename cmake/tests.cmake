@@ -32,7 +32,7 @@ endif()
 # The target gradwire-tests is this program and the programs that its tests start; most tests start none
 # (scripts/build-tests).
 gradwire_program(gradwire-tests-alone gradwire-tests ${test_sources} ${cartpole_sources} ${text_sources}
-    ${observe_sources})
+    ${observe_sources} ${monitor_sources})
 target_link_libraries(gradwire-tests-alone PRIVATE gradwire-testing)
 target_include_directories(gradwire-tests-alone PRIVATE tools/gradwire)  # run_policy_test.c
 target_compile_definitions(gradwire-tests-alone PRIVATE

@@ -207,8 +207,8 @@ void remove_folder(path folder) {
     assert_int_equal(system(command), 0);
 }
 
-// The link process of a launcher, which exchanges messages with other hosts; 0: there is none.
-static pid_t search_link(pid_t launcher) {
+// A process that the launcher has made of itself; 0: there is none.
+static pid_t search_child(pid_t launcher, const char *wanted) {
     DIR *processes = opendir("/proc");
     assert_non_null(processes);
     pid_t found = 0;
@@ -219,7 +219,7 @@ static pid_t search_link(pid_t launcher) {
         FILE *f = fopen(path, "re");
         if (!f) continue;
         if (fscanf(f, "%*d (%31[^)]) %*c %d", name, &parent) == 2 && parent == launcher &&
-            strcmp(name, "gradwire-link") == 0)
+            strcmp(name, wanted) == 0)
             found = (pid_t)strtol(e->d_name, NULL, 10);
         fclose(f);
     }
@@ -227,11 +227,15 @@ static pid_t search_link(pid_t launcher) {
     return found;
 }
 
+pid_t find_child(pid_t launcher, const char *name) {
+    pid_t child;
+    do child = search_child(launcher, name);
+    while (!child);
+    return child;
+}
+
 pid_t find_link(pid_t launcher) {
-    pid_t link;
-    do link = search_link(launcher);
-    while (!link);
-    return link;
+    return find_child(launcher, "gradwire-link");
 }
 
 int count_in(const char *text, const char *part) {

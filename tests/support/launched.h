@@ -63,6 +63,8 @@ void wait_for_end(int process_fd);  // and closes it
 
 // The link process of a launcher, which exchanges messages with the other hosts; waits until it exists.
 pid_t find_link(pid_t launcher);
+pid_t find_child(pid_t launcher,
+                 const char *name);  // the same of another one, such as "gradwire-page"
 
 // Makes a folder for the test, removed when the test has passed.
 path make_folder(void);

@@ -20,6 +20,7 @@ static const command commands[] = {
       dump_command },
     { "hang", "show what a running job waits for", hang_command },
     { "key", "make the key of a job or worker, for --key and GW_KEY_FILE", key_command },
+    { "monitor", "serve a page about a running job, and its metrics", monitor_command },
     { "ps", "list the workers of this user on this host", ps_command },
     { "run", "start the ranks of a job, on this host or several, and stop all when one fails",
       run_command },

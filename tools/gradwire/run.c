@@ -80,6 +80,7 @@ static bool open_port(job *j) {
 
 static void close_job(job *j) {
     nodes_close(&j->nodes);
+    monitor_process_close(&j->monitor);
     guard_close(&j->guard);
     input_close(&j->input);
     if (j->port_fd >= 0) close(j->port_fd);
@@ -128,12 +129,27 @@ static const char *open_job(job *j) {
     return NULL;
 }
 
+// The page is there before the ranks are. Returns false after an error was printed.
+static bool open_monitor(job *j) {
+    char why[LISTEN_WHY_SIZE], address[128];
+    if (!j->options.monitor.is_on) return true;
+    if (!monitor_process_open(&j->monitor, &j->options.monitor, j->id, j->options.rank_count, why,
+                              sizeof why)) {
+        fprintf(stderr, "gradwire: --monitor: %s\n", why);
+        return false;
+    }
+    monitor_site_address(&j->monitor.site, address, sizeof address);
+    sink_print(j->messages, "%s", address);
+    return true;
+}
+
 int run_command(int argc, char **argv) {
     int code;
     job j = { .port_fd = -1,
               .channels = { .poll_fd = -1, .listen_fd = -1 },
               .signals.fd = -1,
               .nodes.fd = -1,
+              .monitor = { .lifeline_fd = -1, .site = { .page_fd = -1, .metrics_fd = -1 } },
               .logs.events.fd = -1,
               .input = { .terminal_fd = -1, .pipe_fd = -1 } };
     if (!run_options_parse(argc, argv, &j.options, &code)) return code;
@@ -149,6 +165,10 @@ int run_command(int argc, char **argv) {
     if (failed) {
         fprintf(stderr, "gradwire: cannot start: %s: %s\n", failed,
                 system_thread_error_text(errno).text);
+        close_job(&j);
+        return EXIT_OWN_FAILURE;
+    }
+    if (!open_monitor(&j)) {
         close_job(&j);
         return EXIT_OWN_FAILURE;
     }

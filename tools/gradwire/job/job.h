@@ -13,6 +13,8 @@
 #include "system/guard.h"
 #include "system/input.h"
 #include "hosts/nodes.h"
+#include "monitor/process.h"
+#include "observe/progress.h"
 #include "output/output.h"
 #include "output/log_folder.h"
 #include "options/budget.h"
@@ -82,8 +84,8 @@ typedef struct flight_state {
     int count;                  // of files
     int error;                  // an errno: why the last one was not written; 0
     // of the check for progress
-    int64_t checked_ms, moved_ms;
-    uint64_t progress;
+    int64_t checked_ms;
+    progress progress;
     bool is_reported;
 } flight_state;
 
@@ -104,6 +106,7 @@ typedef struct job {
     int port_fd;        // keeps the port; -1: the user has chosen it
     int port;
     nodes nodes;
+    monitor_process monitor;
     input input;
     sink sinks[OUTPUTS];
     sink *to[OUTPUTS];  // one sink for both when both lead to the same file

@@ -68,14 +68,6 @@ static void read_tables(image *x) {
     if (folder) closedir(folder);
 }
 
-// Records are not needed, and most of the memory.
-static void drop_records(image *x) {
-    for (int i = 0; i < x->thread_count; i++) free(x->threads[i].records);
-    free(x->threads);
-    x->threads = NULL;
-    x->thread_count = 0;
-}
-
 // ---- Workers ------------------------------------------------------------------------------------
 
 static live_worker *find_worker(live_worker *workers, int count, const live_worker *like) {
@@ -160,8 +152,7 @@ static bool find(live *l, char *why, size_t why_size) {
     found f;
     l->found_ms = clock_now_ms();
     l->is_old = false;
-    if (!find_images(l->wanted, &f, why, why_size)) return false;
-    for (int i = 0; i < f.count; i++) drop_records(&f.images[i]);
+    if (!find_tables(l->wanted, &f, why, why_size)) return false;
     if (!f.count && l->now.count) {
         find_free(&f);
         return true;
@@ -186,7 +177,8 @@ static void read_again(live *l) {
 void live_update(live *l) {
     char why[FIND_WHY_SIZE];
     int64_t age_ms = clock_now_ms() - l->found_ms;
-    if (age_ms >= LIVE_FIND_MS || (l->is_old && age_ms >= LIVE_FIND_AGAIN_MS))
+    bool are_missing = l->is_old || l->count < l->expected;
+    if (age_ms >= LIVE_FIND_MS || (are_missing && age_ms >= LIVE_FIND_AGAIN_MS))
         find(l, why, sizeof why);
     read_again(l);
     if (list_workers(l)) update_workers(l);
@@ -202,6 +194,11 @@ bool live_open(const char *wanted, live *out, char *why, size_t why_size) {
     }
     update_workers(out);
     return true;
+}
+
+void live_start(const char *wanted, int expected, live *out) {
+    *out = (live){ .wanted = wanted, .expected = expected, .found_ms = -LIVE_FIND_MS };
+    live_update(out);
 }
 
 void live_close(live *l) {

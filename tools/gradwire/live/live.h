@@ -1,6 +1,8 @@
 // The workers of a job while it runs: their tables again and again, and rates between two of them.
 //
 // All memories are looked for every 10 s, and after a process has ended; in between only the tables are read again.
+//
+// Threads: one.
 #ifndef GRADWIRE_LIVE_H
 #define GRADWIRE_LIVE_H
 
@@ -27,6 +29,7 @@ typedef struct live_worker {
 
 typedef struct live {
     const char *wanted;
+    int expected;  // of workers: while there are fewer, all are looked for every 2 s
     found now;
     int count;
     live_worker *workers;  // by job, then rank
@@ -36,6 +39,9 @@ typedef struct live {
 
 // Returns false, with a sentence in |why|, as find_images.
 bool live_open(const char *wanted, live *out, char *why, size_t why_size);
+
+// The same of a job whose workers may not have started.
+void live_start(const char *wanted, int expected, live *out);
 
 // Reads all again. Without memory, or if the job is gone, what was there stays.
 void live_update(live *l);

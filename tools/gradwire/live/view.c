@@ -4,29 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "live/row.h"
 #include "observe/json.h"
 #include "observe/show.h"
-#include "observe/workers.h"
-
-// ---- What a worker waits for --------------------------------------------------------------------
-
-// "runs slow", "barrier 3 of group "world" for rank 1, 2"
-static void describe(const trace_activity *a, char *out, size_t size) {
-    char what[2 * TRACE_TEXT_MAX + 64];
-    trace_activity_text(a, what, sizeof what);
-    int listed = a->rank_count < 4 ? a->rank_count : 4;
-    size_t used = (size_t)snprintf(out, size, "%s%s", a->kind == TRACE_RUNS ? "runs " : "", what);
-    for (int i = 0; i < listed && used < size; i++)
-        used +=
-            (size_t)snprintf(out + used, size - used, "%s%d", i ? ", " : " for rank ", a->ranks[i]);
-    if (listed < a->rank_count && used < size) snprintf(out + used, size - used, ", ...");
-}
-
-static const char *phase_of(const image_agent *a) {
-    if (!a || !a->name[0]) return "-";
-    if (!a->is_open) return "left";
-    return a->table ? show_phase(a->table->phase) : "-";
-}
 
 // ---- The order ----------------------------------------------------------------------------------
 
@@ -79,24 +59,19 @@ static void write_line(char *line, const view_options *o, FILE *out) {
     fprintf(out, "%s%s", line, o->line_end);
 }
 
-static void format_worker(const live *l, const live_worker *w, char *line) {
-    const image *x = live_image(l, w);
-    const image_agent *a = live_agent(l, w);
-    const trace_activity *activity = workers_main_activity(a ? a->table : NULL);
-    char what[512] = "-", age[32] = "", rank[16] = "-";
-    bool has_name = a && a->name[0];
-    if (has_name) snprintf(rank, sizeof rank, "%d", a->rank);
-    if (activity && x->life != IMAGE_HAS_ENDED) {
-        describe(activity, what, sizeof what);
-        snprintf(age, sizeof age, ", %s", show_duration(image_activity_age_ns(x, activity)).text);
-    }
+static void format_worker(const live_row *r, char *line) {
+    char age[32] = "", rank[16] = "-";
+    bool shows_wait = r->waits_kind && r->life != IMAGE_HAS_ENDED;
+    if (r->worker[0]) snprintf(rank, sizeof rank, "%d", r->rank);
+    if (shows_wait) snprintf(age, sizeof age, ", %s", show_duration(r->waits_ns).text);
     snprintf(line, LINE_SIZE,
              "%4s  %-16.40s %8d  %-8s %-8s %9.1f %9.1f %8.1f %9s %9s %8s %5.0f  %s%s", rank,
-             has_name ? a->name : x->program, (int)x->pid, show_life(x->life), phase_of(a),
-             w->rates[TRACE_CALLS_MADE], w->rates[TRACE_CALLS_SERVED], w->rates[TRACE_COLLECTIVES],
-             show_size((uint64_t)w->rates[TRACE_BYTES_RECEIVED]).text,
-             show_size((uint64_t)w->rates[TRACE_BYTES_SENT]).text,
-             show_size(w->usage.resident_bytes).text, 100 * w->processor, what, age);
+             r->worker[0] ? r->worker : r->program, (int)r->pid, show_life(r->life), r->phase,
+             r->rates[TRACE_CALLS_MADE], r->rates[TRACE_CALLS_SERVED], r->rates[TRACE_COLLECTIVES],
+             show_size((uint64_t)r->rates[TRACE_BYTES_RECEIVED]).text,
+             show_size((uint64_t)r->rates[TRACE_BYTES_SENT]).text,
+             show_size(r->usage.resident_bytes).text, 100 * r->processors,
+             shows_wait ? r->waits_for : "-", age);
 }
 
 static void write_heading(const live *l, const view_options *o, FILE *out) {
@@ -125,12 +100,14 @@ static void write_heading(const live *l, const view_options *o, FILE *out) {
 
 void view_write(const live *l, const view_options *o, FILE *out) {
     char line[LINE_SIZE];
+    live_row row;
     sorted *workers = sort(l, o->order);
     int room = o->height ? o->height - 3 : l->count;  // two lines above, one below
     if (room < 1) room = 1;
     write_heading(l, o, out);
     for (int i = 0; workers && i < l->count && i < room; i++) {
-        format_worker(l, workers[i].worker, line);
+        live_row_fill(l, workers[i].worker, &row);
+        format_worker(&row, line);
         write_line(line, o, out);
     }
     if (l->count > room) {
@@ -143,45 +120,12 @@ void view_write(const live *l, const view_options *o, FILE *out) {
 
 // ---- JSON ---------------------------------------------------------------------------------------
 
-static void set_activity(json_t *out, const live *l, const live_worker *w) {
-    char what[512];
-    const image_agent *of = live_agent(l, w);
-    const trace_activity *a = workers_main_activity(of ? of->table : NULL);
-    if (!a) {
-        json_object_set_new(out, "waits_for", json_null());
-        return;
-    }
-    describe(a, what, sizeof what);
-    json_object_set_new(out, "waits_for", json_string(what));
-    json_object_set_new(out, "waits_kind", json_string(show_kind(a->kind)));
-    json_object_set_new(out, "waits_ms",
-                        json_integer(image_activity_age_ns(live_image(l, w), a) / 1000000));
-}
-
-static json_t *worker_json(const live *l, const live_worker *w) {
-    char key[FIND_KEY_SIZE];
-    const image *x = live_image(l, w);
-    const image_agent *a = live_agent(l, w);
-    find_key(x, key);
-    json_t *out = json_pack(
-        "{ss si ss ss ss si ss sf sf sf sf sf sI sf}", "job", key, "pid", (int)x->pid, "program",
-        x->program, "host", x->host, "state", show_life(x->life), "attempt", (int)x->attempt,
-        "phase", phase_of(a), "calls_per_s", w->rates[TRACE_CALLS_MADE], "served_per_s",
-        w->rates[TRACE_CALLS_SERVED], "collectives_per_s", w->rates[TRACE_COLLECTIVES],
-        "received_bytes_per_s", w->rates[TRACE_BYTES_RECEIVED], "sent_bytes_per_s",
-        w->rates[TRACE_BYTES_SENT], "resident_bytes", (json_int_t)w->usage.resident_bytes,
-        "processors", w->processor);
-    if (a && a->name[0]) {
-        json_object_set_new(out, "worker", json_string(a->name));
-        json_object_set_new(out, "rank", json_integer(a->rank));
-    }
-    set_activity(out, l, w);
-    return out;
-}
-
 void view_write_json(const live *l, FILE *out) {
     json_t *workers = json_array();
-    for (int i = 0; i < l->count; i++)
-        json_array_append_new(workers, worker_json(l, &l->workers[i]));
+    live_row row;
+    for (int i = 0; i < l->count; i++) {
+        live_row_fill(l, &l->workers[i], &row);
+        json_array_append_new(workers, live_row_json(&row));
+    }
     json_write(json_pack("{so}", "workers", workers), out);
 }

@@ -21,8 +21,11 @@ typedef struct seen {
     bool is_read;  // the next of the images is of it
 } seen;
 
+typedef bool image_taker(int fd, image *out, char *why, size_t why_size);
+
 typedef struct finding {
     found *out;
+    image_taker *take;
     seen *files;
     int file_count;
     pid_t wanted;  // 0: no process in particular
@@ -85,7 +88,7 @@ static bool take(finding *f, int fd, pid_t holder) {
     if (!larger) return false;
     out->images = larger;
     image *x = &out->images[out->count];
-    if (image_take(fd, x, why, sizeof why)) {
+    if (f->take(fd, x, why, sizeof why)) {
         find_life(x);
         out->count++;
         return true;
@@ -257,9 +260,9 @@ static bool refuse_none(const finding *f, const char *wanted, char *why, size_t 
     return false;
 }
 
-bool find_images(const char *wanted, found *out, char *why, size_t why_size) {
+static bool find(const char *wanted, image_taker *take, found *out, char *why, size_t why_size) {
     *out = (found){ 0 };
-    finding f = { .out = out, .wanted = wanted ? process_of(wanted) : 0 };
+    finding f = { .out = out, .take = take, .wanted = wanted ? process_of(wanted) : 0 };
     bool ok = look_everywhere(&f);
     if (!ok)
         snprintf(why, why_size, "/proc cannot be read: %s", strerror(errno));
@@ -273,6 +276,14 @@ bool find_images(const char *wanted, found *out, char *why, size_t why_size) {
     if (ok && out->count)
         qsort(out->images, (size_t)out->count, sizeof *out->images, by_job_and_rank);
     return ok;
+}
+
+bool find_images(const char *wanted, found *out, char *why, size_t why_size) {
+    return find(wanted, image_take, out, why, why_size);
+}
+
+bool find_tables(const char *wanted, found *out, char *why, size_t why_size) {
+    return find(wanted, image_take_tables, out, why, why_size);
 }
 
 void find_free(found *f) {

@@ -22,6 +22,9 @@ typedef struct found {
 // Returns false, with a sentence in |why|, without /proc or memory, or if nothing is what is wanted.
 bool find_images(const char *wanted, found *out, char *why, size_t why_size);
 
+// The same without records and strings, which is a small part of the work.
+bool find_tables(const char *wanted, found *out, char *why, size_t why_size);
+
 // The same for the whole of one job: with the number of a process, its job. If there are several, |why| lists them.
 bool find_job(const char *wanted, found *out, char *why, size_t why_size);
 

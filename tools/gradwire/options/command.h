@@ -24,6 +24,7 @@ int run_command(int argc, char **argv);
 int doctor_command(int argc, char **argv);
 int ca_command(int argc, char **argv);
 int key_command(int argc, char **argv);
+int monitor_command(int argc, char **argv);
 int ps_command(int argc, char **argv);
 int dump_command(int argc, char **argv);
 int hang_command(int argc, char **argv);

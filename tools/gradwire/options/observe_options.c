@@ -22,6 +22,9 @@ bool observe_options_take(run_option option, const char *name, const char *text,
     switch ((int)option) {
     case OPTION_FORWARD_SIGNALS: return parse_signals(name, text, out);
     case OPTION_HANG_AFTER: return parse_seconds(name, text, &out->hang_after_ms);
+    case OPTION_MONITOR: return monitor_options_take_port(name, text, &out->monitor);
+    case OPTION_METRICS_LISTEN: return monitor_options_take_metrics(name, text, &out->monitor);
+    case OPTION_METRICS_TOKEN_FILE: return monitor_options_take_token(name, text, &out->monitor);
     default:
         out->flight_dir = text;
         return *text || parse_complain("%s is empty, but must be the path of a folder", name);

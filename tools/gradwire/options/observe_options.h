@@ -1,4 +1,5 @@
-// The options of gradwire run for those who observe the job: --flight-dir, --forward-signals, --hang-after.
+// The options of gradwire run for those who observe the job: --flight-dir, --forward-signals, --hang-after,
+// --monitor, --metrics-listen, --metrics-token-file.
 #ifndef GRADWIRE_OBSERVE_OPTIONS_H
 #define GRADWIRE_OBSERVE_OPTIONS_H
 

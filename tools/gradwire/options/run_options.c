@@ -61,6 +61,15 @@ static const char help[] =
     "                            the workers did last (default: with --log-dir there, else\n"
     "                            ~/.local/state/gradwire)\n"
     "  --forward-signals=USR1    SIGUSR1 is passed on to the ranks instead\n"
+    "  --monitor[=PORT]          serve a page about this job, for a browser on this host, and "
+    "print its\n"
+    "                            address (default: a free port)\n"
+    "  --metrics-listen=ADDRESS:PORT\n"
+    "                            serve the metrics of this host's ranks there, for Prometheus on "
+    "any\n"
+    "                            host\n"
+    "  --metrics-token-file=FILE\n"
+    "                            which has to send the token in this file\n"
     "  --dry-run                 say what would run, and run nothing\n"
     "  -h, --help                this text\n"
     "\n"
@@ -181,7 +190,8 @@ static bool check(run_options *out) {
     if (!out->rank_count)
         return parse_complain("-n is missing: the number of processes on this host, 1 to %d",
                               RANK_COUNT_MAX);
-    if (!rendezvous_check(out) || !restart_options_check(out) || !check_protection(out))
+    if (!rendezvous_check(out) || !restart_options_check(out) || !check_protection(out) ||
+        !monitor_options_check(&out->monitor, out->insecure))
         return false;
     return !(out->no_prefix && (out->log_dir || out->shown_ranks)) ||
            parse_complain("--no-prefix cannot be used with %s, which %s lines with a prefix",

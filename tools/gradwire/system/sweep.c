@@ -13,14 +13,19 @@ static int find(const proc *all, int count, pid_t pid) {
     return -1;
 }
 
+static bool is_own(pid_t pid, const pid_t spared[SWEEP_SPARED]) {
+    for (int i = 0; i < SWEEP_SPARED; i++)
+        if (pid == spared[i]) return true;
+    return false;
+}
+
 // Puts those below |root| first, parents before children, and returns how many they are.
-static int gather_below(proc *all, int count, pid_t root, const pid_t spared[2]) {
+static int gather_below(proc *all, int count, pid_t root, const pid_t spared[SWEEP_SPARED]) {
     int below = 0;
     for (int done = -1; done < below; done++) {
         pid_t parent = done < 0 ? root : all[done].pid;
         for (int i = below; i < count; i++) {
-            bool is_own = all[i].pid == spared[0] || all[i].pid == spared[1];
-            if (all[i].parent != parent || is_own) continue;
+            if (all[i].parent != parent || is_own(all[i].pid, spared)) continue;
             proc p = all[i];
             all[i] = all[below];
             all[below++] = p;

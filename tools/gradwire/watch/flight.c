@@ -208,22 +208,11 @@ static void print_report(job *j, const images *x) {
 
 void hang_check(job *j) {
     flight_state *f = &j->flight;
-    int64_t now_ms = clock_now_ms(), oldest_ns = 0;
+    int64_t now_ms = clock_now_ms();
     images x = take_images(j, image_take_tables);
-    uint64_t progress = 0;
-    for (int i = 0; i < x.count; i++) {
-        int64_t ns = image_oldest_wait_ns(&x.list[i], now_ms * 1000000);
-        progress += image_progress(&x.list[i]);
-        if (ns > oldest_ns) oldest_ns = ns;
-    }
     f->checked_ms = now_ms;
-    if (progress != f->progress || !f->moved_ms) {
-        f->progress = progress;
-        f->moved_ms = now_ms;
-        f->is_reported = false;
-    }
-    int64_t after_ms = j->options.hang_after_ms;
-    if (!f->is_reported && now_ms - f->moved_ms >= after_ms && oldest_ns / 1000000 >= after_ms) {
+    if (progress_update(&f->progress, x.list, x.count, now_ms)) f->is_reported = false;
+    if (!f->is_reported && progress_has_stopped(&f->progress, now_ms, j->options.hang_after_ms)) {
         f->is_reported = true;
         image_free_all(x.list, x.count);
         x = take_images(j, image_take);

@@ -116,6 +116,12 @@ static void prepare_end(job *j, rank *r, const siginfo_t *how) {
     if (has_failed && !was_asked && run_restarts(&j->options)) kill(-r->pid, SIGKILL);
 }
 
+static void monitor_ended(job *j) {
+    bool runs = monitor_process_restart(&j->monitor);
+    sink_print(j->messages, "the process that serves the page of the job has ended%s",
+               runs ? "; it starts again" : "");
+}
+
 static void rank_ended(job *j, rank *r, int status) {
     r->is_running = false;
     r->status = status;
@@ -143,6 +149,7 @@ static void reap(job *j) {
         j->tree_has_changed = any = true;
         if (ended.si_pid == j->guard.pid) j->guard.pid = 0;
         if (ended.si_pid == j->nodes.pid) j->nodes.pid = 0;
+        if (ended.si_pid == j->monitor.pid) monitor_ended(j);
         if (r) rank_ended(j, r, status);
     }
     if (any || clock_now_ms() >= j->judge_ms) causes_judge(j);
@@ -178,6 +185,7 @@ static void look_for_leftovers(job *j) {
         return;
     }
     guard_close(&j->guard);
+    monitor_process_close(&j->monitor);
     pid_t pid = waitpid(-1, NULL, WNOHANG);
     if (pid > 0 && pid == j->nodes.pid) j->nodes.pid = 0;
     bool has_link_alone = pid == 0 && j->nodes.pid;
