@@ -1,5 +1,6 @@
 // Stacks of processes that hang or have crashed: by gdb where there is one, else by the processes
 // themselves.
+#include "testing/pace.h"
 #include "testing/runner.h"
 
 #include <dirent.h>
@@ -21,6 +22,8 @@ static const char keep_useful_frames[] =
     "/^#/ && !/libcmocka|src.testing.(child|main|stacks)[.]c/ { frames = frames $0 \"\\n\" }"
     "END { printf \"%s\", frames; exit !seen }";
 
+enum { GDB_LIMIT_S = 30 };
+
 // Returns whether gdb was found and could attach. It needs a limit of its own: it may wait for the
 // kernel forever.
 static bool print_by_gdb(pid_t pid, int output_fd) {
@@ -29,9 +32,9 @@ static bool print_by_gdb(pid_t pid, int output_fd) {
     if (shell == 0) {
         char command[1024];
         snprintf(command, sizeof command,
-                 "timeout -k 1 30 gdb -q -nx --batch -ex 'thread apply all bt' -p %d 2>/dev/null | "
+                 "timeout -k 1 %d gdb -q -nx --batch -ex 'thread apply all bt' -p %d 2>/dev/null | "
                  "awk '%s'",
-                 (int)pid, keep_useful_frames);
+                 (int)(GDB_LIMIT_S * pace_slowness()), (int)pid, keep_useful_frames);
         dup2(output_fd, STDOUT_FILENO);
         sigset_t none;
         sigemptyset(&none);
