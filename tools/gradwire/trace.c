@@ -7,9 +7,8 @@
 #include <unistd.h>
 
 #include "observe/subject.h"
+#include "options/arguments.h"
 #include "options/command.h"
-#include "options/parse.h"
-#include "options/usage.h"
 #include "timeline/chrome.h"
 #include "timeline/perfetto.h"
 #include "timeline/prepare.h"
@@ -59,28 +58,17 @@ static int check(const wish *w) {
 
 // Returns -1, or the exit code.
 static int read_arguments(int argc, char **argv, wish *w) {
-    static const char *const options[] = { "--json", "--report", "--last", "-o", "--help", NULL };
-    for (int i = 1; i < argc; i++) {
-        const char *x = argv[i];
-        if (strcmp(x, "--help") == 0) {
-            print_usage();
-            return 0;
-        }
-        if (strcmp(x, "-o") == 0 && i + 1 < argc) {
-            w->file = argv[++i];
-        } else if (strcmp(x, "--json") == 0) {
-            w->json = true;
-        } else if (strcmp(x, "--report") == 0) {
-            w->report = true;
-        } else if (strncmp(x, "--last=", 7) == 0) {
-            if (!parse_seconds("--last", x + 7, &w->last_ms)) return EXIT_USAGE;
-        } else if (x[0] == '-') {
-            return usage_refuse("trace", x, options);
-        } else {
-            w->wanted[w->count++] = x;
-        }
-    }
-    return check(w);
+    const argument options[] = {
+        { "-o", ARGUMENT_NEXT, .text = &w->file },
+        { "--json", ARGUMENT_FLAG, .flag = &w->json },
+        { "--report", ARGUMENT_FLAG, .flag = &w->report },
+        { "--last", ARGUMENT_SECONDS, .ms = &w->last_ms },
+        { 0 },
+    };
+    arguments x = { "trace", print_usage, options, .wanted = w->wanted, .wanted_max = argc };
+    int code = arguments_read(&x, argc, argv);
+    w->count = x.wanted_count;
+    return code >= 0 ? code : check(w);
 }
 
 // ---- Images -------------------------------------------------------------------------------------
