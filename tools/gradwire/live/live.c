@@ -1,6 +1,6 @@
 #include "live/live.h"
 
-#include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,42 +38,25 @@ bool live_is_incomplete(const live *l) {
 
 // ---- Reading again ------------------------------------------------------------------------------
 
-// The memory of |x|, if |fd| is that: its tables and times replace the old ones.
-static bool take_tables(image *x, int fd) {
+// |fd| is the memory of |x|: its tables and times replace the old ones.
+static void take_tables(image *x, int fd) {
     image fresh;
     char why[IMAGE_WHY_SIZE];
-    if (!image_take_tables(fd, &fresh, why, sizeof why)) return false;
-    bool is_it = fresh.pid == x->pid && fresh.start_time == x->start_time;
-    if (is_it) {
-        image old = *x;
-        x->agents = fresh.agents;
-        x->agent_count = fresh.agent_count;
-        x->taken = fresh.taken;
-        fresh.agents = old.agents;
-        fresh.agent_count = old.agent_count;
-    }
+    if (!image_take_tables(fd, &fresh, why, sizeof why)) return;
+    image old = *x;
+    x->agents = fresh.agents;
+    x->agent_count = fresh.agent_count;
+    x->taken = fresh.taken;
+    fresh.agents = old.agents;
+    fresh.agent_count = old.agent_count;
     image_free(&fresh);
-    return is_it;
 }
 
 static void read_tables(image *x) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)x->pid);
-    DIR *folder = opendir(path);
-    bool is_read = false;
-    for (int fd; folder && !is_read && (fd = find_next_memory(folder)) >= 0;) {
-        is_read = take_tables(x, fd);
-        close(fd);
-    }
-    if (folder) closedir(folder);
-}
-
-// Records are not needed, and most of the memory.
-static void drop_records(image *x) {
-    for (int i = 0; i < x->thread_count; i++) free(x->threads[i].records);
-    free(x->threads);
-    x->threads = NULL;
-    x->thread_count = 0;
+    int fd = find_open(x, O_RDONLY);
+    if (fd < 0) return;
+    take_tables(x, fd);
+    close(fd);
 }
 
 // ---- Workers ------------------------------------------------------------------------------------
@@ -160,8 +143,7 @@ static bool find(live *l, char *why, size_t why_size) {
     found f;
     l->found_ms = clock_now_ms();
     l->is_old = false;
-    if (!find_images(l->wanted, &f, why, why_size)) return false;
-    for (int i = 0; i < f.count; i++) drop_records(&f.images[i]);
+    if (!find_tables(l->wanted, &f, why, why_size)) return false;
     if (!f.count && l->now.count) {
         find_free(&f);
         return true;

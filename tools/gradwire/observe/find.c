@@ -26,7 +26,8 @@ typedef struct finding {
     seen *files;
     int file_count;
     pid_t wanted;  // 0: no process in particular
-    bool failed;   // without memory
+    bool only_tables;
+    bool failed;  // without memory
 } finding;
 
 // ---- Files --------------------------------------------------------------------------------------
@@ -85,7 +86,7 @@ static bool take(finding *f, int fd, pid_t holder) {
     if (!larger) return false;
     out->images = larger;
     image *x = &out->images[out->count];
-    if (image_take(fd, x, why, sizeof why)) {
+    if ((f->only_tables ? image_take_tables : image_take)(fd, x, why, sizeof why)) {
         find_life(x);
         out->count++;
         return true;
@@ -120,20 +121,41 @@ static void look_at(finding *f, int fd, pid_t holder) {
 
 // ---- Processes ----------------------------------------------------------------------------------
 
-int find_next_memory(DIR *folder) {
+// Opens the next one of the memories among the descriptors in |folder|, /proc/PID/fd; -1: there are no more.
+static int open_next_memory(DIR *folder, int flags) {
     for (struct dirent *e; (e = readdir(folder));) {
         char link[sizeof LINK_BEGINNING];
         ssize_t n = readlinkat(dirfd(folder), e->d_name, link, sizeof link - 1);
         if (n != sizeof link - 1 || memcmp(link, LINK_BEGINNING, sizeof link - 1) != 0) continue;
         // By now it may be something else: opening it must not wait.
-        int fd = openat(dirfd(folder), e->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        int fd = openat(dirfd(folder), e->d_name, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (fd >= 0) return fd;
     }
     return -1;
 }
 
+static DIR *open_descriptors(pid_t pid) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    return opendir(path);
+}
+
+static bool is_memory_of(int fd, const image *x) {
+    trace_header h;
+    return pread(fd, &h, sizeof h, 0) == sizeof h && h.owner == x->pid &&
+           h.start_time == x->start_time;
+}
+
+int find_open(const image *x, int flags) {
+    DIR *folder = open_descriptors(x->pid);
+    int fd = -1;
+    while (folder && (fd = open_next_memory(folder, flags)) >= 0 && !is_memory_of(fd, x)) close(fd);
+    if (folder) closedir(folder);
+    return fd;
+}
+
 static void look_at_descriptors(finding *f, pid_t pid, DIR *folder) {
-    for (int fd; !f->failed && (fd = find_next_memory(folder)) >= 0;) {
+    for (int fd; !f->failed && (fd = open_next_memory(folder, O_RDONLY)) >= 0;) {
         look_at(f, fd, pid);
         close(fd);
     }
@@ -147,10 +169,7 @@ static bool is_ours(pid_t pid) {
 }
 
 static void look_at_process(finding *f, pid_t pid) {
-    char path[64];
-    if (!is_ours(pid)) return;
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
-    DIR *folder = opendir(path);
+    DIR *folder = is_ours(pid) ? open_descriptors(pid) : NULL;
     if (!folder) return;
     look_at_descriptors(f, pid, folder);
     closedir(folder);
@@ -257,9 +276,11 @@ static bool refuse_none(const finding *f, const char *wanted, char *why, size_t 
     return false;
 }
 
-bool find_images(const char *wanted, found *out, char *why, size_t why_size) {
+static bool find(const char *wanted, bool only_tables, found *out, char *why, size_t why_size) {
     *out = (found){ 0 };
-    finding f = { .out = out, .wanted = wanted ? process_of(wanted) : 0 };
+    finding f = { .out = out,
+                  .wanted = wanted ? process_of(wanted) : 0,
+                  .only_tables = only_tables };
     bool ok = look_everywhere(&f);
     if (!ok)
         snprintf(why, why_size, "/proc cannot be read: %s", strerror(errno));
@@ -273,6 +294,14 @@ bool find_images(const char *wanted, found *out, char *why, size_t why_size) {
     if (ok && out->count)
         qsort(out->images, (size_t)out->count, sizeof *out->images, by_job_and_rank);
     return ok;
+}
+
+bool find_images(const char *wanted, found *out, char *why, size_t why_size) {
+    return find(wanted, false, out, why, why_size);
+}
+
+bool find_tables(const char *wanted, found *out, char *why, size_t why_size) {
+    return find(wanted, true, out, why, why_size);
 }
 
 void find_free(found *f) {
@@ -311,15 +340,15 @@ static const image *find_second_job(const found *f, const image **out_first) {
     return NULL;
 }
 
-bool find_job(const char *wanted, found *out, char *why, size_t why_size) {
+static bool find_one(const char *wanted, bool only_tables, found *out, char *why, size_t why_size) {
     char list[FIND_WHY_SIZE / 2] = "", key[FIND_KEY_SIZE];
     const image *first = NULL, *second;
-    if (!find_images(wanted, out, why, why_size)) return false;
+    if (!find(wanted, only_tables, out, why, why_size)) return false;
     int count = list_jobs(out, list, sizeof list);
     if (count == 1 && wanted && process_of(wanted)) {
         find_key(&out->images[0], key);
         find_free(out);
-        if (!find_images(key, out, why, why_size)) return false;
+        if (!find(key, only_tables, out, why, why_size)) return false;
     }
     second = find_second_job(out, &first);
     if (count == 1 && !second) return true;
@@ -332,4 +361,12 @@ bool find_job(const char *wanted, found *out, char *why, size_t why_size) {
                  first->mark, second->mark);
     find_free(out);
     return false;
+}
+
+bool find_job(const char *wanted, found *out, char *why, size_t why_size) {
+    return find_one(wanted, false, out, why, why_size);
+}
+
+bool find_job_tables(const char *wanted, found *out, char *why, size_t why_size) {
+    return find_one(wanted, true, out, why, why_size);
 }

@@ -60,12 +60,20 @@ static void write_worker(const report *r, int i, FILE *out) {
                   { TRACE_CHECKPOINT_BEGUN, "checkpoints" } };
     char name[256];
     int64_t first_ns = 0, last_ns = 0;
-    uint64_t lost = 0;
-    for (int k = 0; k < r->images[i].thread_count; k++) lost += r->images[i].threads[k].lost;
+    uint64_t lost = 0, overtaken = 0, left_out = 0;
+    for (int k = 0; k < r->images[i].thread_count; k++) {
+        const image_thread *t = &r->images[i].threads[k];
+        lost += t->lost - t->overtaken;
+        overtaken += t->overtaken;
+        left_out += t->left_out;
+    }
     prepare_find_times(&r->images[i], &first_ns, &last_ns);
     name_worker(r, i, name, sizeof name);
     fprintf(out, "%s: records of %s", name, show_time_of((double)(last_ns - first_ns)).text);
     if (lost) fprintf(out, ", %llu older ones lost", (unsigned long long)lost);
+    if (overtaken)
+        fprintf(out, ", %llu overwritten before they were read", (unsigned long long)overtaken);
+    if (left_out) fprintf(out, ", %llu later ones left out", (unsigned long long)left_out);
     for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++)
         write_part(&r->covers[i][parts[k].kind], parts[k].name, last_ns - first_ns, out);
     fprintf(out, "\n");

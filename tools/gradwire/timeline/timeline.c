@@ -110,6 +110,15 @@ static void visit_notice(timeline *t, uint32_t track, int image, const char *tex
     t->to->instant(t->to->state, &e);
 }
 
+static void visit_lost(timeline *t, uint32_t track, int image, const image_thread *x) {
+    if (x->lost > x->overtaken)
+        visit_notice(t, track, image, "older records are lost", x->lost - x->overtaken);
+    if (x->overtaken)
+        visit_notice(t, track, image, "records were overwritten before they were read",
+                     x->overtaken);
+    if (x->left_out) visit_notice(t, track, image, "later records are left out", x->left_out);
+}
+
 static void visit_notices(timeline *t, int host_count) {
     for (int i = 0; i < t->count; i++) {
         const image *x = &t->images[i];
@@ -122,9 +131,7 @@ static void visit_notices(timeline *t, int host_count) {
         if (x->threads_left_out)
             visit_notice(t, t->tracks.processes[i], i, "threads had no ring", x->threads_left_out);
         for (int k = 0; k < x->thread_count; k++)
-            if (x->threads[k].lost)
-                visit_notice(t, t->tracks.threads[i][k].track, i, "older records are lost",
-                             x->threads[k].lost);
+            visit_lost(t, t->tracks.threads[i][k].track, i, &x->threads[k]);
     }
 }
 
