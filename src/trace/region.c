@@ -153,13 +153,12 @@ static void write_header(trace_header *h, const wish *w) {
     copy_text(h->mark, sizeof h->mark, inner ? inner + 1 : mark);
     copy_text(h->job, sizeof h->job, getenv("TORCHELASTIC_RUN_ID"));
     atomic_store(&h->string_bytes, 1);  // ""
+    // Levels that a tool has requested before this process took the memory.
+    uint32_t requested = atomic_load(&h->levels) & TRACE_ALL;
+    if (requested) h->levels_before = w->levels;
     memcpy(h->magic, TRACE_MAGIC, sizeof h->magic);
-    // A tool may have switched levels on before this process took the memory.
-    uint32_t wanted = atomic_load(&h->levels) & TRACE_ALL;
-    if (wanted) h->levels_before = w->levels;
-    atomic_store(&h->levels, w->levels | wanted);
+    atomic_store(&h->levels, w->levels | requested);
 }
-
 // ---- Its life -----------------------------------------------------------------------------------
 
 // The child has no mapping of the memory.

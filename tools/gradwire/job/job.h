@@ -13,6 +13,7 @@
 #include "system/guard.h"
 #include "system/input.h"
 #include "hosts/nodes.h"
+#include "recorder/recorder.h"
 #include "output/output.h"
 #include "output/log_folder.h"
 #include "options/budget.h"
@@ -104,6 +105,7 @@ typedef struct job {
     int port_fd;        // keeps the port; -1: the user has chosen it
     int port;
     nodes nodes;
+    recorder recorder;  // of --trace
     input input;
     sink sinks[OUTPUTS];
     sink *to[OUTPUTS];  // one sink for both when both lead to the same file

@@ -16,7 +16,7 @@ typedef struct source {
     ino_t number;
     bool is_taken;     // by a process
     bool is_switched;  // its levels are on
-    bool is_broken;    // it cannot be read
+    bool is_done;      // nothing is to be read any more
     rings rings;
     steps steps;
     uint32_t seen[TRACE_THREADS];
@@ -110,10 +110,12 @@ static void stop(source *s) {
 static void read_one(capture *c, source *s) {
     char why[IMAGE_WHY_SIZE];
     memory_reader m = memory_of(s, why);
-    if (s->is_broken || s->steps.is_over || !is_ready(s)) return;
-    s->is_broken = !rings_read(&m, &s->rings);
-    if (has_steps(c)) steps_follow(&s->steps, &s->rings, s->seen);
+    if (s->is_done || !is_ready(s)) return;
+    s->is_done = !rings_read(&m, &s->rings);
+    if (!has_steps(c)) return;
+    steps_follow(&s->steps, &s->rings, s->seen);
     if (s->steps.is_over) stop(s);
+    s->is_done |= s->steps.is_over;
 }
 
 // A quarter of a ring is to be new at the next read.
@@ -139,6 +141,12 @@ int capture_read(capture *c) {
 
 void capture_stop(capture *c) {
     for (int i = 0; i < c->count; i++) stop(c->sources[i]);
+}
+
+void capture_end(capture *c) {
+    capture_read(c);
+    capture_stop(c);
+    for (int i = 0; i < c->count; i++) c->sources[i]->is_done = true;
 }
 
 bool capture_is_over(const capture *c) {

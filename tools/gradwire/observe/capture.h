@@ -42,6 +42,9 @@ int capture_read(capture *c);
 // Switches levels back, where none is to be recorded any more. Each process has the same levels as before.
 void capture_stop(capture *c);
 
+// Reads the new records a last time, and stops it: later ones are not of the capture.
+void capture_end(capture *c);
+
 // Whether all processes have done |last_step|.
 bool capture_is_over(const capture *c);
 

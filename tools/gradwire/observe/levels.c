@@ -28,16 +28,33 @@ static bool refuse_locked(int fd, char *why, size_t why_size) {
     return false;
 }
 
-bool levels_switch_on(int fd, uint32_t levels, char *why, size_t why_size) {
+void levels_request(int fd, uint32_t levels) {
+    write_word(fd, levels & TRACE_ALL, offsetof(trace_header, levels));
+}
+
+// Whether a process has taken the memory, and has noted what is to be on after a request.
+static bool is_open(int fd) {
+    char magic = 0;
+    return pread(fd, &magic, 1, offsetof(trace_header, magic)) == 1 && magic;
+}
+
+static bool write_levels(int fd, uint32_t levels) {
     uint32_t now = 0, before = 0;
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) return refuse_locked(fd, why, why_size);
+    bool was_open = is_open(fd);
     read_word(fd, &now, offsetof(trace_header, levels));
-    // A tool that was killed has left these.
+    if (!was_open)
+        return (now & levels) == levels || write_word(fd, levels, offsetof(trace_header, levels));
+    // Of a request, or of a tool that was killed.
     read_word(fd, &before, offsetof(trace_header, levels_before));
     if (!(before & TRACE_ALL)) before = now;
-    if (write_word(fd, before, offsetof(trace_header, levels_before)) &&
-        write_word(fd, (uint32_t)getpid(), offsetof(trace_header, tracer)) &&
-        write_word(fd, (before | levels) & TRACE_ALL, offsetof(trace_header, levels)))
+    return write_word(fd, before, offsetof(trace_header, levels_before)) &&
+           write_word(fd, (before | levels) & TRACE_ALL, offsetof(trace_header, levels));
+}
+
+bool levels_switch_on(int fd, uint32_t levels, char *why, size_t why_size) {
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) return refuse_locked(fd, why, why_size);
+    if (write_word(fd, (uint32_t)getpid(), offsetof(trace_header, tracer)) &&
+        write_levels(fd, levels))
         return true;
     snprintf(why, why_size, "its levels cannot be written: %s", strerror(errno));
     return false;

@@ -10,8 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Adds |levels| to those that are on. |fd|: the memory, open for writing by no other process; it keeps the lock until it is
-// closed. A memory that no process has taken yet gets the levels for that process. Returns false with a reason.
+// Before a process takes the memory |fd|: |levels| are on from its start.
+void levels_request(int fd, uint32_t levels);
+
+// Adds |levels| to those that are on. |fd| keeps the lock until it is closed. Returns false with a reason.
 bool levels_switch_on(int fd, uint32_t levels, char *why, size_t why_size);
 
 // Only those that were on before.

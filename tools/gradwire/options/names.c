@@ -38,6 +38,7 @@ static const struct option own_names[] = {
     { "flight-dir", required_argument, NULL, OPTION_FLIGHT_DIR },
     { "forward-signals", required_argument, NULL, OPTION_FORWARD_SIGNALS },
     { "hang-after", required_argument, NULL, OPTION_HANG_AFTER },
+    { "trace", required_argument, NULL, OPTION_TRACE },
     { "key", required_argument, NULL, 'k' },
     { "insecure", no_argument, NULL, 'I' },
     { "help", no_argument, NULL, 'h' },

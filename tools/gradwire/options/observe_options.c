@@ -22,6 +22,7 @@ bool observe_options_take(run_option option, const char *name, const char *text,
     switch ((int)option) {
     case OPTION_FORWARD_SIGNALS: return parse_signals(name, text, out);
     case OPTION_HANG_AFTER: return parse_seconds(name, text, &out->hang_after_ms);
+    case OPTION_TRACE: return trace_option_parse(name, text, &out->trace);
     default:
         out->flight_dir = text;
         return *text || parse_complain("%s is empty, but must be the path of a folder", name);

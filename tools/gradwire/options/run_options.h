@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "options/trace_option.h"
+
 enum {
     RANK_COUNT_MAX = 1024,
     NODE_COUNT_MAX = 512,
@@ -50,6 +52,7 @@ typedef struct run_options {
     const char *flight_dir;  // where what the workers did last is written; NULL: chosen by flight.c
     bool is_usr1_forwarded;  // to the ranks; else it makes the launcher write that
     int64_t hang_after_ms;   // until a job without progress is reported; 0: never
+    trace_option trace;
 
     // over several hosts
     int node_min, node_max;  // 1 and 1 without --nnodes

@@ -14,12 +14,13 @@ static int find(const proc *all, int count, pid_t pid) {
 }
 
 // Puts those below |root| first, parents before children, and returns how many they are.
-static int gather_below(proc *all, int count, pid_t root, const pid_t spared[2]) {
+static int gather_below(proc *all, int count, pid_t root, const pid_t spared[SWEEP_SPARED]) {
     int below = 0;
     for (int done = -1; done < below; done++) {
         pid_t parent = done < 0 ? root : all[done].pid;
         for (int i = below; i < count; i++) {
-            bool is_own = all[i].pid == spared[0] || all[i].pid == spared[1];
+            bool is_own = false;
+            for (int k = 0; k < SWEEP_SPARED; k++) is_own |= all[i].pid == spared[k];
             if (all[i].parent != parent || is_own) continue;
             proc p = all[i];
             all[i] = all[below];

@@ -7,8 +7,10 @@
 
 #include <sys/types.h>
 
+enum { SWEEP_SPARED = 3 };
+
 typedef struct sweep_options {
-    pid_t spared[2];             // these processes are left alone and not counted; 0: none
+    pid_t spared[SWEEP_SPARED];  // these processes are left alone and not counted; 0: none
     const pid_t *spared_groups;  // these groups get no signal
     int spared_group_count;
 } sweep_options;
