@@ -57,14 +57,14 @@ static void add_collective(images *x, int rank, uint32_t number, int64_t from_ns
 
 // ---- Both formats -------------------------------------------------------------------------------
 
-static void write_one(const images *x, int hosts, bool json, const char *path) {
+static void write_one(const images *x, const clocks *c, bool json, const char *path) {
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     perfetto *p = json ? NULL : perfetto_open(f);
-    chrome *c = json ? chrome_open(f) : NULL;
-    visitor v = json ? chrome_visitor(c) : perfetto_visitor(p);
-    assert_true(timeline_visit(x->of, x->count, hosts, &v));
-    assert_true(json ? chrome_close(c) : perfetto_close(p));
+    chrome *j = json ? chrome_open(f) : NULL;
+    visitor v = json ? chrome_visitor(j) : perfetto_visitor(p);
+    assert_true(timeline_visit(x->of, x->count, c, &v));
+    assert_true(json ? chrome_close(j) : perfetto_close(p));
     assert_int_equal(fclose(f), 0);
 }
 
@@ -98,9 +98,11 @@ static void assert_nested(const trace_lines *x) {
 static trace_lines lines_of(images *x) {
     path folder = make_folder(), json = in_folder(folder, "t.json"),
          protobuf = in_folder(folder, "t.pftrace");
-    int hosts = prepare_images(x->of, x->count, 0);
-    write_one(x, hosts, true, json.text);
-    write_one(x, hosts, false, protobuf.text);
+    clocks c;
+    assert_true(prepare_images(x->of, x->count, 0, &c));
+    write_one(x, &c, true, json.text);
+    write_one(x, &c, false, protobuf.text);
+    clocks_fini(&c);
     trace_lines out = trace_lines_of_json(json.text);
     for (int i = 0; i < out.count; i++) testing_note("%s", out.lines[i]);
     assert_nested(&out);
@@ -402,7 +404,7 @@ static void the_file_has_no_script(void **state) {
     images_open(&x, 1);
     add(&x, 0, TRACE_MARK, 200, 0, 0, "</script>");
     path folder = make_folder(), json = in_folder(folder, "t.json");
-    write_one(&x, 1, true, json.text);
+    write_one(&x, &(clocks){ 0 }, true, json.text);
     char text[8192] = "";
     FILE *f = fopen(json.text, "r");
     assert_non_null(f);
@@ -430,7 +432,7 @@ static void numbers_that_cannot_be_drawn_are_noted(void **state) {
     trace_lines_free(&t);
 }
 
-static void hosts_are_aligned_by_wall_time_and_that_is_said(void **state) {
+static void hosts_without_messages_are_aligned_by_wall_time_and_that_is_said(void **state) {
     (void)state;
     images x;
     images_open(&x, 3);
@@ -448,7 +450,11 @@ static void hosts_are_aligned_by_wall_time_and_that_is_said(void **state) {
     EXPECT(&t, 1, "instant|worker0, host a, attempt 0/main|m|mark|2000|");
     EXPECT(&t, 1, "instant|worker1, host b, attempt 0/main|m|mark|2100|");
     EXPECT(&t, 1, "instant|worker2, host b, attempt 0/main|m|mark|12100|");
-    EXPECT(&t, 3, "clocks: aligned by the wall time of each host");
+    EXPECT(&t, 1, "instant|worker0",
+           "|clock of the host|records|2000|method=the clock of the trace;");
+    EXPECT(&t, 1, "|clock of the host|records|2100|method=wall time, as there are no messages",
+           "offset_ns=-68900;");
+    EXPECT(&t, 1, "|clock of the host|records|12100|", "offset_ns=-68900;");
     trace_lines_free(&t);
 }
 
@@ -463,10 +469,12 @@ static void times_beyond_all_do_no_harm(void **state) {
     add(&x, 0, TRACE_SPAN_CLOSED, INT64_MAX, 1, 0, "m");
     add(&x, 1, TRACE_SPAN_OPENED, 0, 1, 0, "m");
     add(&x, 1, TRACE_SPAN_CLOSED, INT64_MAX, 1, 0, "m");
-    int hosts = prepare_images(x.of, 2, 0);
+    clocks c;
+    assert_true(prepare_images(x.of, 2, 0, &c));
     path folder = make_folder(), file = in_folder(folder, "t");
-    write_one(&x, hosts, true, file.text);
-    write_one(&x, hosts, false, file.text);
+    write_one(&x, &c, true, file.text);
+    write_one(&x, &c, false, file.text);
+    clocks_fini(&c);
     images_close(&x);
     remove_folder(folder);
 }
@@ -478,7 +486,10 @@ static void only_the_last_seconds_are_kept(void **state) {
     add(&x, 0, TRACE_MARK, 1000, 0, 0, "m");
     add(&x, 0, TRACE_MARK, 2000, 0, 0, "m");
     add(&x, 1, TRACE_MARK, 1200, 0, 0, "m");
-    assert_int_equal(prepare_images(x.of, 2, 900), 1);
+    clocks c;
+    assert_true(prepare_images(x.of, 2, 900, &c));
+    assert_int_equal(c.host_count, 1);
+    clocks_fini(&c);
     assert_int_equal(x.of[0].threads[0].record_count, 1);
     assert_int_equal(x.of[0].threads[0].records[0].at_ns, 2000);
     assert_int_equal(x.of[0].threads[0].lost, 1);
@@ -492,10 +503,11 @@ static void expect_report(const images *x, const char *const *parts) {
     char *text = NULL;
     size_t size;
     FILE *f = open_memstream(&text, &size);
-    report *r = report_open(x->of, x->count);
+    clocks c = { 0 };
+    report *r = report_open(x->of, x->count, &c);
     assert_true(f && r);
     visitor v = report_visitor(r);
-    assert_true(timeline_visit(x->of, x->count, 1, &v));
+    assert_true(timeline_visit(x->of, x->count, &c, &v));
     assert_true(report_write(r, f));
     report_close(r);
     assert_int_equal(fclose(f), 0);
@@ -604,7 +616,8 @@ GW_TESTS(trace_timeline, protoc_is_installed, begin_and_end_are_one_slice,
          a_call_leads_to_its_body_and_back, calls_at_one_time_are_on_rows_of_their_own,
          rows_are_bounded, the_last_that_enters_a_collective_leads_to_the_ends_of_the_others,
          a_pass_leads_to_its_parts_on_other_workers, names_may_be_any_text, the_file_has_no_script,
-         numbers_that_cannot_be_drawn_are_noted, hosts_are_aligned_by_wall_time_and_that_is_said,
+         numbers_that_cannot_be_drawn_are_noted,
+         hosts_without_messages_are_aligned_by_wall_time_and_that_is_said,
          times_beyond_all_do_no_harm, only_the_last_seconds_are_kept,
          the_report_has_times_and_stragglers,
          the_report_says_which_members_have_not_ended_a_collective,

@@ -169,25 +169,26 @@ static bool capture_all(const wish *w, found *out) {
 
 // ---- Writing ------------------------------------------------------------------------------------
 
-static int print_report(const found *f, int hosts) {
-    report *r = report_open(f->images, f->count);
+static int print_report(const found *f, const clocks *c) {
+    report *r = report_open(f->images, f->count, c);
     visitor v = { 0 };
     if (r) v = report_visitor(r);
-    bool ok = r && timeline_visit(f->images, f->count, hosts, &v) && report_write(r, stdout);
+    bool ok = r && timeline_visit(f->images, f->count, c, &v) && report_write(r, stdout);
     if (r) report_close(r);
     if (!ok) fprintf(stderr, "gradwire trace: no memory\n");
     return ok ? 0 : 1;
 }
 
-static int prepare(const wish *w, found *f) {
-    int hosts = prepare_images(f->images, f->count, w->last_ms * 1000000);
-    if (hosts > 1)
-        fprintf(stderr,
-                "gradwire trace: the clocks of %d hosts are aligned by their wall time; the order "
-                "of events of "
-                "different hosts is not certain\n",
-                hosts);
-    return hosts;
+// A line for each host but the first.
+static void print_clocks(const clocks *c) {
+    for (int i = 1; i < c->host_count; i++) {
+        const clocks_host *h = &c->hosts[i];
+        fprintf(stderr, "gradwire trace: the clock of host %s is aligned by %s", h->name,
+                clocks_words(h));
+        if (!h->reason)
+            fprintf(stderr, ", and is exact to %.1f us", (double)h->uncertainty_ns * 1e-3);
+        fprintf(stderr, "\n");
+    }
 }
 
 static int refuse_file(const wish *w) {
@@ -195,20 +196,28 @@ static int refuse_file(const wish *w) {
     return 1;
 }
 
+static int write_all(const wish *w, found *f, trace_file *file) {
+    clocks c = { 0 };
+    bool has_times = w->report || file->format != TRACE_RECORDS_THEMSELVES;
+    if (has_times && !prepare_images(f->images, f->count, w->last_ms * 1000000, &c)) {
+        fprintf(stderr, "gradwire trace: no memory\n");
+        return 1;
+    }
+    print_clocks(&c);
+    int code = w->report                                         ? print_report(f, &c)
+               : trace_file_write(file, f->images, f->count, &c) ? 0
+                                                                 : refuse_file(w);
+    clocks_fini(&c);
+    return code;
+}
+
 static int run(const wish *w) {
     found f = { 0 };
     trace_file file = { 0 };
     bool takes_time = w->seconds_ms > 0;
-    int code = 1;
     // What cannot be written is an error before the time of a capture.
     if (w->file && !trace_file_open(&file, w->file, w->json)) return refuse_file(w);
-    if (takes_time ? capture_all(w, &f) : open_all(w, &f)) {
-        bool are_themselves = file.format == TRACE_RECORDS_THEMSELVES;
-        int hosts = are_themselves ? 0 : prepare(w, &f);
-        code = w->report                                           ? print_report(&f, hosts)
-               : trace_file_write(&file, f.images, f.count, hosts) ? 0
-                                                                   : refuse_file(w);
-    }
+    int code = (takes_time ? capture_all(w, &f) : open_all(w, &f)) ? write_all(w, &f, &file) : 1;
     find_free(&f);
     if (w->file) trace_file_close(&file);
     return code;

@@ -132,9 +132,12 @@ static void write_images(const recording *r, image *images, int count, const cha
     trace_file f;
     bool ok = trace_file_open(&f, path, false);
     if (ok) {
-        int hosts = f.format == TRACE_RECORDS_THEMSELVES ? 0 : prepare_images(images, count, 0);
-        ok = trace_file_write(&f, images, count, hosts);
+        clocks c = { 0 };
+        errno = ENOMEM;
+        ok = (f.format == TRACE_RECORDS_THEMSELVES || prepare_images(images, count, 0, &c)) &&
+             trace_file_write(&f, images, count, &c);
         int error = errno;
+        clocks_fini(&c);
         trace_file_close(&f);
         errno = error;
     }

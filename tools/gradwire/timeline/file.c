@@ -36,13 +36,14 @@ bool trace_file_open(trace_file *f, const char *path, bool is_json) {
     return false;
 }
 
-static bool write_timeline(const trace_file *f, const image *images, int count, int host_count) {
+static bool write_timeline(const trace_file *f, const image *images, int count,
+                           const clocks *clocks) {
     perfetto *p = f->format == TRACE_JSON ? NULL : perfetto_open(f->to);
     chrome *c = f->format == TRACE_JSON ? chrome_open(f->to) : NULL;
     visitor v = { 0 };
     if (p) v = perfetto_visitor(p);
     if (c) v = chrome_visitor(c);
-    bool has_memory = (p || c) && timeline_visit(images, count, host_count, &v);
+    bool has_memory = (p || c) && timeline_visit(images, count, clocks, &v);
     bool ok = true;
     if (p) ok = perfetto_close(p);
     if (c) ok = chrome_close(c);
@@ -61,9 +62,9 @@ static bool write_records(const trace_file *f, const image *images, int count) {
     return ok;
 }
 
-bool trace_file_write(trace_file *f, const image *images, int count, int host_count) {
+bool trace_file_write(trace_file *f, const image *images, int count, const clocks *clocks) {
     bool ok = f->format == TRACE_RECORDS_THEMSELVES ? write_records(f, images, count)
-                                                    : write_timeline(f, images, count, host_count);
+                                                    : write_timeline(f, images, count, clocks);
     int error = errno;
     if (fclose(f->to) != 0 && ok) {
         ok = false;

@@ -33,9 +33,9 @@ static void add_flow(timeline *t, visit_event *e, visit_flow flow) {
 }
 
 static void add_call_flows(timeline *t, visit_event *e, bool is_body) {
-    if (e->has_begin)
+    if (e->has_begin && !clocks_leads_back(t->clocks, TRACE_CALL_MADE, e->id))
         add_flow(t, e, (visit_flow){ .id = flow_of_call(e->id, false), .is_target = is_body });
-    if (e->has_end)
+    if (e->has_end && !clocks_leads_back(t->clocks, TRACE_BODY_ENDED, e->id))
         add_flow(t, e,
                  (visit_flow){
                      .id = flow_of_call(e->id, true), .is_at_end = true, .is_target = !is_body });

@@ -121,11 +121,12 @@ static void counter(void *state, uint32_t t, int64_t at_ns, double value, const 
 
 // ---- All ----------------------------------------------------------------------------------------
 
-report *report_open(const image *images, int count) {
+report *report_open(const image *images, int count, const clocks *c) {
     report *r = calloc(1, sizeof *r);
     if (!r) return NULL;
     r->images = images;
     r->count = count;
+    r->clocks = c;
     r->covers = calloc((size_t)count + 1, sizeof *r->covers);
     if (r->covers) return r;
     free(r);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "observe/image.h"
+#include "timeline/clocks.h"
 #include "timeline/visit.h"
 
 enum { REPORT_ROWS_MAX = 4096 };  // of names with times; more are counted as one
@@ -12,7 +13,7 @@ enum { REPORT_ROWS_MAX = 4096 };  // of names with times; more are counted as on
 typedef struct report report;
 
 // NULL without memory. The images live longer than the report.
-report *report_open(const image *images, int count);
+report *report_open(const image *images, int count, const clocks *c);
 visitor report_visitor(report *r);
 
 // Returns false without memory.

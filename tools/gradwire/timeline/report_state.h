@@ -34,6 +34,7 @@ typedef struct instance {
 struct report {
     const image *images;
     int count;
+    const clocks *clocks;
     char **names;  // by number, from 1
     uint32_t name_count;
     table rows_by_key, instances_by_id;

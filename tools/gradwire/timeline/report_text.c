@@ -246,6 +246,23 @@ static void write_stops(report *r, FILE *out) {
     }
 }
 
+// ---- Clocks -------------------------------------------------------------------------------------
+
+static void write_clocks(const clocks *c, FILE *out) {
+    if (c->host_count < 2) return;
+    fprintf(out, "\nclocks of the hosts\n");
+    for (int i = 0; i < c->host_count; i++) {
+        const clocks_host *h = &c->hosts[i];
+        fprintf(out, "  %s: %s", h->name, clocks_words(h));
+        if (i) fprintf(out, "; offset %+.6f s", (double)h->offset_ns * 1e-9);
+        if (i && !h->reason)
+            fprintf(out, ", exact to %s", show_time_of((double)h->uncertainty_ns).text);
+        fprintf(out, "\n");
+    }
+    if (c->back_count)
+        fprintf(out, "  %llu arrows would lead back in time\n", (unsigned long long)c->back_count);
+}
+
 // ---- All ----------------------------------------------------------------------------------------
 
 bool report_write(report *r, FILE *out) {
@@ -260,5 +277,6 @@ bool report_write(report *r, FILE *out) {
     if (has_calls) write_rows(r, -1, out);
     if (!write_collectives(r, out)) return false;
     write_stops(r, out);
+    write_clocks(r->clocks, out);
     return true;
 }

@@ -2,6 +2,7 @@
 #ifndef GRADWIRE_TIMELINE_STATE_H
 #define GRADWIRE_TIMELINE_STATE_H
 
+#include "timeline/clocks.h"
 #include "timeline/names.h"
 #include "timeline/pairs.h"
 #include "timeline/tracks.h"
@@ -23,6 +24,7 @@ typedef struct group {
 typedef struct timeline {
     const image *images;
     int count;
+    const clocks *clocks;
     const visitor *to;
     pairs pairs;
     names names;

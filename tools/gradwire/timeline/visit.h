@@ -37,6 +37,9 @@ typedef enum visit_argument_name {
     VISIT_BEGIN,  // marks of what is missing
     VISIT_END,
     VISIT_NOTE,
+    VISIT_METHOD,       // by which clocks are aligned
+    VISIT_OFFSET,       // nanoseconds, as text, since it may be negative
+    VISIT_UNCERTAINTY,  // nanoseconds
     VISIT_ARGUMENT_NAMES
 } visit_argument_name;
 
