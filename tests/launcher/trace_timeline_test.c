@@ -504,12 +504,8 @@ static void expect_report(const images *x, const char *const *parts) {
     size_t size;
     FILE *f = open_memstream(&text, &size);
     clocks c = { 0 };
-    report *r = report_open(x->of, x->count, &c);
-    assert_true(f && r);
-    visitor v = report_visitor(r);
-    assert_true(timeline_visit(x->of, x->count, &c, &v));
-    assert_true(report_write(r, f));
-    report_close(r);
+    assert_non_null(f);
+    assert_true(report_print(x->of, x->count, &c, f));
     assert_int_equal(fclose(f), 0);
     testing_note("%s", text);
     for (; *parts; parts++)
@@ -573,6 +569,60 @@ static void the_report_says_which_members_have_not_ended_a_collective(void **sta
     images_close(&x);
 }
 
+// Rank 1 loads slowly, and enters last. Rank 0 then steps.
+static void the_report_has_the_critical_path_of_the_last_step(void **state) {
+    (void)state;
+    images x;
+    images_open(&x, 2);
+    for (int64_t at = 0; at < 2000000; at += 1000000) {
+        add(&x, 0, TRACE_SPAN_OPENED, at + 1000, (uint64_t)at, 0, "load");
+        add(&x, 0, TRACE_SPAN_CLOSED, at + 2000, (uint64_t)at, 0, "load");
+        add(&x, 1, TRACE_SPAN_OPENED, at + 100000, (uint64_t)at, 0, "load");
+        add(&x, 1, TRACE_SPAN_CLOSED, at + 500000, (uint64_t)at, 0, "load");
+        add_collective(&x, 0, (uint32_t)(at / 1000000), at + 100000, at + 700000);
+        add_collective(&x, 1, (uint32_t)(at / 1000000), at + 600000, at + 700001);
+        for (int rank = 0; rank < 2; rank++) {
+            add(&x, rank, TRACE_STEP_BEGUN, at + 710000 + rank, (uint64_t)at, 0, "");
+            add(&x, rank, TRACE_STEP_ENDED, at + 960000 - rank, (uint64_t)at, 0, "");
+        }
+    }
+    REPORT(&x, "\ncritical path of the last step, 1.00 ms\n",
+           "     400 us  40 %  worker1: span load\n",
+           "     250 us  25 %  worker0: optimizer step\n",
+           "     240 us  24 %  worker1: its program\n",
+           "     100 us  10 %  worker1 to worker0: collective all_reduce\n",
+           "    10.0 us   1 %  worker0: its program\n");
+    images_close(&x);
+}
+
+// The step calls rank 1, whose body calls rank 2.
+static void the_critical_path_leads_through_calls(void **state) {
+    (void)state;
+    images x;
+    images_open(&x, 3);
+    uint64_t outer = trace_call_id(0, 1), inner = trace_call_id(1, 1);
+    add(&x, 0, TRACE_MARK, 1000, 0, 0, "first");
+    add(&x, 0, TRACE_CALL_MADE, 1100, outer, 1, "forward");
+    add(&x, 1, TRACE_BODY_BEGUN, 1200, outer, 0, "forward");
+    add(&x, 1, TRACE_CALL_MADE, 1300, inner, 2, "embed");
+    add(&x, 2, TRACE_BODY_BEGUN, 1400, inner, 1, "embed");
+    add(&x, 2, TRACE_BODY_ENDED, 1700, inner, 0, "embed");
+    add(&x, 1, TRACE_CALL_ENDED, 1800, inner, 0, "embed");
+    add(&x, 1, TRACE_BODY_ENDED, 1900, outer, 0, "forward");
+    add(&x, 0, TRACE_CALL_ENDED, 1950, outer, 0, "forward");
+    add(&x, 0, TRACE_STEP_BEGUN, 1950, 9, 0, "");
+    add(&x, 0, TRACE_STEP_ENDED, 2000, 9, 0, "");
+    REPORT(&x, "\ncritical path of the last step, 1.00 us\n",
+           "     300 ns  30 %  worker2: body embed\n", "     200 ns  20 %  worker1: body forward\n",
+           "     100 ns  10 %  worker0 to worker1: body forward\n",
+           "     100 ns  10 %  worker1 to worker2: body embed\n",
+           "     100 ns  10 %  worker2 to worker1: call embed\n",
+           "     100 ns  10 %  worker0: its program\n",
+           "      50 ns   5 %  worker1 to worker0: call forward\n",
+           "      50 ns   5 %  worker0: optimizer step\n");
+    images_close(&x);
+}
+
 // ---- Parts --------------------------------------------------------------------------------------
 
 static void percentiles_are_within_4_percent(void **state) {
@@ -619,6 +669,7 @@ GW_TESTS(trace_timeline, protoc_is_installed, begin_and_end_are_one_slice,
          numbers_that_cannot_be_drawn_are_noted,
          hosts_without_messages_are_aligned_by_wall_time_and_that_is_said,
          times_beyond_all_do_no_harm, only_the_last_seconds_are_kept,
-         the_report_has_times_and_stragglers,
+         the_report_has_times_and_stragglers, the_report_has_the_critical_path_of_the_last_step,
+         the_critical_path_leads_through_calls,
          the_report_says_which_members_have_not_ended_a_collective,
          percentiles_are_within_4_percent, a_table_finds_what_was_put_and_not_removed);

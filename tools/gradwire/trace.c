@@ -13,7 +13,6 @@
 #include "timeline/file.h"
 #include "timeline/prepare.h"
 #include "timeline/report.h"
-#include "timeline/timeline.h"
 #include "trace/kinds.h"
 
 static void print_usage(void) {
@@ -144,8 +143,8 @@ static void print_lost(const capture *c, const found *f) {
         fprintf(stderr, "gradwire trace: %" PRIu64 " records are left out, behind the first %d\n",
                 left_out, CAPTURE_RECORDS_MAX);
     if (capture_refused(c))
-        fprintf(stderr, "gradwire trace: the memory of %d processes cannot be read any more\n",
-                capture_refused(c));
+        fprintf(stderr, "gradwire trace: the memory of %d processes cannot be read any more: %s\n",
+                capture_refused(c), capture_why(c));
 }
 
 // Takes what the workers of the job do in the next seconds.
@@ -170,11 +169,7 @@ static bool capture_all(const wish *w, found *out) {
 // ---- Writing ------------------------------------------------------------------------------------
 
 static int print_report(const found *f, const clocks *c) {
-    report *r = report_open(f->images, f->count, c);
-    visitor v = { 0 };
-    if (r) v = report_visitor(r);
-    bool ok = r && timeline_visit(f->images, f->count, c, &v) && report_write(r, stdout);
-    if (r) report_close(r);
+    bool ok = report_print(f->images, f->count, c, stdout);
     if (!ok) fprintf(stderr, "gradwire trace: no memory\n");
     return ok ? 0 : 1;
 }

@@ -28,6 +28,7 @@ struct capture {
     int count, refused;
     uint64_t room;
     int interval_ms;
+    char why[IMAGE_WHY_SIZE];  // the first memory was refused
 };
 
 capture *capture_open(const capture_options *o) {
@@ -161,7 +162,7 @@ static bool take(capture *c, source *s, image *out) {
     read_one(c, s);
     if (has_steps(c)) steps_trim(&s->steps, &s->rings);
     if (!image_take_kept(s->fd, &s->rings, out, why, sizeof why)) {
-        c->refused++;
+        if (!c->refused++) memcpy(c->why, why, sizeof c->why);
         return false;
     }
     find_life(out);
@@ -186,6 +187,10 @@ int capture_count(const capture *c) {
 
 int capture_refused(const capture *c) {
     return c->refused;
+}
+
+const char *capture_why(const capture *c) {
+    return c->why;
 }
 
 void capture_close(capture *c) {

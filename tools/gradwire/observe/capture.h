@@ -52,8 +52,9 @@ bool capture_is_over(const capture *c);
 // be read are left out, and counted.
 bool capture_finish(capture *c, image **out, int *out_count);
 
-int capture_count(const capture *c);    // of memories that a process has taken
-int capture_refused(const capture *c);  // after capture_finish
+int capture_count(const capture *c);        // of memories that a process has taken
+int capture_refused(const capture *c);      // after capture_finish
+const char *capture_why(const capture *c);  // of the first of these
 
 void capture_close(capture *c);
 

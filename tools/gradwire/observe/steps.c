@@ -8,7 +8,7 @@ static void step_ended(steps *s, int64_t number, uint64_t ticks) {
     // Of a process that joins later, the first step that is seen may be of the range.
     if (!s->has_begun && number >= s->first - 1) {
         s->has_begun = true;
-        s->from = number == s->first - 1 ? ticks : 0;
+        s->from = number == s->first - 1 ? ticks + 1 : 0;
     }
     if (!s->is_over && number >= s->last) {
         s->is_over = true;

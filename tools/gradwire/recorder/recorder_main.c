@@ -124,7 +124,8 @@ static void describe(const recording *r, const image *images, int count, const c
                                  left_out, CAPTURE_RECORDS_MAX);
     if (capture_refused(r->capture))
         snprintf(out + used, RECORDER_TEXT_SIZE - used,
-                 "; the memory of %d processes could not be read", capture_refused(r->capture));
+                 "; the memory of %d processes could not be read: %s", capture_refused(r->capture),
+                 capture_why(r->capture));
 }
 
 static void write_images(const recording *r, image *images, int count, const char *path,
@@ -153,6 +154,10 @@ static void write_trace(const recording *r, const char *path, char out[RECORDER_
     int count = 0;
     if (!capture_finish(r->capture, &images, &count))
         snprintf(out, RECORDER_TEXT_SIZE, "the trace is not written: no memory");
+    else if (!count && capture_refused(r->capture))
+        snprintf(out, RECORDER_TEXT_SIZE,
+                 "there is no trace: the memory of %d processes could not be read: %s",
+                 capture_refused(r->capture), capture_why(r->capture));
     else if (!count)
         snprintf(out, RECORDER_TEXT_SIZE, "there is no trace: no rank was a worker that records");
     else
