@@ -17,7 +17,7 @@
 
 enum {
     CAPTURE_RECORDS_MAX = 16 * 1024 * 1024,  // 512 MiB
-    CAPTURE_READ_MAX_MS = 100,               // the time between two reads
+    CAPTURE_READ_MAX_MS = 20,                // the time between two reads
     CAPTURE_READ_MIN_MS = 2
 };
 
