@@ -9,9 +9,8 @@
 #include "../support/images.h"
 #include "../support/launched.h"
 #include "../support/trace_lines.h"
-#include "timeline/chrome.h"
+#include "timeline/format.h"
 #include "timeline/histogram.h"
-#include "timeline/perfetto.h"
 #include "timeline/prepare.h"
 #include "timeline/report.h"
 #include "timeline/table.h"
@@ -60,11 +59,10 @@ static void add_collective(images *x, int rank, uint32_t number, int64_t from_ns
 static void write_one(const images *x, const clocks *c, bool json, const char *path) {
     FILE *f = fopen(path, "w");
     assert_non_null(f);
-    perfetto *p = json ? NULL : perfetto_open(f);
-    chrome *j = json ? chrome_open(f) : NULL;
-    visitor v = json ? chrome_visitor(j) : perfetto_visitor(p);
-    assert_true(timeline_visit(x->of, x->count, c, &v));
-    assert_true(json ? chrome_close(j) : perfetto_close(p));
+    format out;
+    assert_true(json ? chrome_open(f, &out) : perfetto_open(f, &out));
+    assert_true(timeline_visit(x->of, x->count, c, &out.to));
+    assert_true(out.close(out.to.state));
     assert_int_equal(fclose(f), 0);
 }
 

@@ -89,34 +89,10 @@ static void add_slice(void *state, const visit_event *e) {
     for (int i = 0; i < e->flow_count; i++) add_arrow(c, e, &e->flows[i]);
 }
 
-static void ignore_start(void *state, int64_t at_ns, int64_t wall_ns) {
-    (void)state, (void)at_ns, (void)wall_ns;
-}
-
-static void ignore_name(void *state, uint32_t number, const char *text) {
-    (void)state, (void)number, (void)text;
-}
-
-static void ignore_track(void *state, const visit_track *t) {
-    (void)state, (void)t;
-}
-
-static void ignore_instant(void *state, const visit_event *e) {
-    (void)state, (void)e;
-}
-
-static void ignore_counter(void *state, uint32_t t, int64_t at_ns, double value, const char *note) {
-    (void)state, (void)t, (void)at_ns, (void)value, (void)note;
-}
-
 visitor critical_visitor(critical *c) {
-    return (visitor){ .state = c,
-                      .start = ignore_start,
-                      .name = ignore_name,
-                      .track = ignore_track,
-                      .slice = add_slice,
-                      .instant = ignore_instant,
-                      .counter = ignore_counter };
+    visitor v = visitor_ignoring(c);
+    v.slice = add_slice;
+    return v;
 }
 
 // ---- Arrows -------------------------------------------------------------------------------------

@@ -7,8 +7,7 @@
 #include <unistd.h>
 
 #include "observe/dump.h"
-#include "timeline/chrome.h"
-#include "timeline/perfetto.h"
+#include "timeline/format.h"
 #include "timeline/timeline.h"
 
 static bool ends_with(const char *text, const char *end) {
@@ -38,15 +37,10 @@ bool trace_file_open(trace_file *f, const char *path, bool is_json) {
 
 static bool write_timeline(const trace_file *f, const image *images, int count,
                            const clocks *clocks) {
-    perfetto *p = f->format == TRACE_JSON ? NULL : perfetto_open(f->to);
-    chrome *c = f->format == TRACE_JSON ? chrome_open(f->to) : NULL;
-    visitor v = { 0 };
-    if (p) v = perfetto_visitor(p);
-    if (c) v = chrome_visitor(c);
-    bool has_memory = (p || c) && timeline_visit(images, count, clocks, &v);
-    bool ok = true;
-    if (p) ok = perfetto_close(p);
-    if (c) ok = chrome_close(c);
+    format x;
+    bool is_open = f->format == TRACE_JSON ? chrome_open(f->to, &x) : perfetto_open(f->to, &x);
+    bool has_memory = is_open && timeline_visit(images, count, clocks, &x.to);
+    bool ok = is_open && x.close(x.to.state);
     if (!has_memory) errno = ENOMEM;
     return ok && has_memory;
 }

@@ -89,4 +89,7 @@ typedef struct visitor {
     void (*counter)(void *state, uint32_t track, int64_t at_ns, double value, const char *note);
 } visitor;
 
+// One that ignores all; for those that need a part.
+visitor visitor_ignoring(void *state);
+
 #endif
