@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mutation.h"
 #include "timeline/corrections.h"
 #include "timeline/offsets.h"
 #include "timeline/order.h"
@@ -69,10 +70,13 @@ static void add_bound(void *user, const order_pair *p) {
     int before = a->out->host_of_image[p->before_image];
     int after = a->out->host_of_image[p->after_image];
     offsets_points *points = &pair_of(a, before, after)->points;
-    if (before < after)
-        offsets_add(points, p->after_ns, difference(p->before_ns, p->after_ns), false);
-    else
-        offsets_add(points, p->before_ns, difference(p->after_ns, p->before_ns), true);
+    bool is_upper = before > after;
+    int64_t high_ns =
+        is_upper ? p->before_ns : p->after_ns;  // of the host that has the larger number
+    int64_t low_ns = is_upper ? p->after_ns : p->before_ns;
+    int64_t offset_ns = difference(low_ns, high_ns);
+    if (has_mutation(MUTATION_TRACE_OFFSET_SIGN)) offset_ns = difference(high_ns, low_ns);
+    offsets_add(points, high_ns, offset_ns, is_upper);
 }
 
 static bool find_offsets(aligning *a) {
