@@ -10,8 +10,10 @@
 
 #include "../support/launched.h"
 #include "../support/trace_lines.h"
+#include "observe/dump.h"
 #include "observe/find.h"
 #include "system/proc.h"
+#include "timeline/clocks.h"
 #include "trace/kinds.h"
 
 #define COUNT(x, ...) trace_lines_count(x, (const char *const[]){ __VA_ARGS__, NULL })
@@ -183,6 +185,72 @@ static void a_program_that_is_no_worker_has_no_trace(void **state) {
     remove_folder(folder);
 }
 
+// ---- Two hosts ----------------------------------------------------------------------------------
+
+// The launcher of a host, which has its own trace.
+static launched start_host(int number, int port, const char *around, const char *levels,
+                           path trace) {
+    return launch_command("exec %s ./gradwire run -n1 --nnodes=2 --node-rank=%d "
+                          "--rdzv-endpoint=127.0.0.1:%d --trace=%s%s -- ./case-traced",
+                          around, number, port, trace.text, levels);
+}
+
+static int read_dump(path folder, const char *name, image *out, int count) {
+    char why[IMAGE_WHY_SIZE];
+    image *images;
+    int more;
+    path file = in_folder(folder, name);
+    if (!dump_read(file.text, &images, &more, why, sizeof why)) fail_msg("%s: %s", file.text, why);
+    assert_int_equal(more, 1);
+    out[count] = images[0];
+    free(images);
+    return count + 1;
+}
+
+// Of the second host to the first, which is an hour behind.
+static void expect_clocks(const clocks *c) {
+    const int64_t hour_ns = INT64_C(3600000000000);
+    assert_int_equal(c->host_count, 2);
+    assert_int_equal(c->hosts[1].method, CLOCKS_BY_MESSAGES);
+    assert_int_equal(c->back_count, 0);
+    testing_note("offset %lld ns, uncertainty %lld ns", (long long)c->hosts[1].offset_ns,
+                 (long long)c->hosts[1].uncertainty_ns);
+    assert_true(llabs(c->hosts[1].offset_ns + hour_ns) <= c->hosts[1].uncertainty_ns);
+}
+
+static void clocks_an_hour_apart_are_aligned(void **state) {
+    (void)state;
+    static const char *const levels[] = { "", ",coll,pass" };
+    // The other host has another name, and another CLOCK_MONOTONIC.
+    const char *around = "unshare -u -T --monotonic 3600 -f --kill-child sh -c 'hostname other; "
+                         "exec \"$@\"' -";
+    result r = finish(launch_command("%s true", around));
+    if (r.code) testing_skip("unshare cannot make a host with another clock: %s", r.err);
+    forget(r);
+    for (int i = 0; i < 2; i++) {
+        path folder = make_folder(), trace = in_folder(folder, "t.gwt");
+        int port = testing_free_port();
+        launched other = start_host(1, port, around, levels[i], trace);
+        launched first = start_host(0, port, "", levels[i], trace);
+        close_input(&first);
+        result results[] = { finish(first), finish(other) };
+        for (int k = 0; k < 2; k++) {
+            testing_note("%s", results[k].err);
+            assert_int_equal(results[k].code, 0);
+            forget(results[k]);
+        }
+        image images[2];
+        clocks c;
+        int count = read_dump(folder, "t.host0.gwt", images, 0);
+        count = read_dump(folder, "t.host1.gwt", images, count);
+        assert_true(clocks_align(images, count, &c));
+        expect_clocks(&c);
+        clocks_fini(&c);
+        for (int k = 0; k < 2; k++) image_free(&images[k]);
+        remove_folder(folder);
+    }
+}
+
 static void expect_refused(const char *option, int code, const char *text) {
     result r = RUN("run", "-n1", option, "--", "true");
     testing_note("%s", r.err);
@@ -209,4 +277,5 @@ GW_TESTS(run_trace, a_job_is_traced_from_its_start, a_killed_rank_is_in_the_trac
          each_attempt_of_a_rank_is_in_the_trace, after_the_time_of_the_trace_levels_are_as_before,
          a_launcher_that_is_killed_leaves_a_trace,
          a_process_that_records_and_is_killed_is_not_noticed_by_ranks,
-         a_program_that_is_no_worker_has_no_trace, a_wrong_option_is_one_sentence);
+         a_program_that_is_no_worker_has_no_trace, clocks_an_hour_apart_are_aligned,
+         a_wrong_option_is_one_sentence);
