@@ -108,7 +108,10 @@ static void records_that_are_overwritten_first_are_counted(void **state) {
     write_marks(&m, 10, 10 + 3 * MEMORY_RECORDS);
     image x = finish_capture(c);
     // The oldest of the ring may be one that is being written.
-    assert_int_equal(x.threads[0].record_count, 10 + MEMORY_RECORDS - 1);
+    assert_int_equal(x.threads[0].record_count, 10 + 1 + MEMORY_RECORDS - 1);
+    assert_int_equal(x.threads[0].records[10].kind, TRACE_OVERTAKEN);
+    assert_int_equal(x.threads[0].records[10].value, 2 * MEMORY_RECORDS + 1);
+    assert_true(x.threads[0].records[10].at_ns == x.threads[0].records[11].at_ns);
     assert_int_equal(x.threads[0].overtaken, 2 * MEMORY_RECORDS + 1);
     assert_int_equal(x.threads[0].lost, 2 * MEMORY_RECORDS + 1);
     image_free(&x);
@@ -143,6 +146,9 @@ static void a_head_that_goes_back_does_no_harm(void **state) {
     capture_read(c);
     memory_thread_row(&m, 0)->head = 0;
     image x = finish_capture(c);
+    assert_int_equal(x.threads[0].record_count, 51);
+    assert_int_equal(x.threads[0].records[50].kind, TRACE_OVERTAKEN);
+    x.threads[0].record_count = 50;
     expect_ids(&x, 0, 50);
     image_free(&x);
     memory_close(&m);
@@ -215,6 +221,40 @@ static void levels_are_as_before_when_a_capture_ends(void **state) {
     capture_close(c);
     assert_int_equal(memory_header(&m)->levels, TRACE_JOB);
     memory_close(&m);
+}
+
+// As of a rank that starts after the time of the trace.
+static void a_memory_that_is_taken_after_the_end_has_its_levels(void **state) {
+    (void)state;
+    memory m[3];
+    char why[IMAGE_WHY_SIZE];
+    capture *c = capture_open(&(capture_options){ .levels = TRACE_CALL, .from_start = true });
+    for (int i = 0; i < 3; i++) {
+        m[i] = memory_open(0);
+        if (i) memory_header(&m[i])->magic[0] = '\0';  // not taken yet
+        if (i) memory_header(&m[i])->levels = 0;
+        if (i) levels_request(m[i].fd, TRACE_CALL);
+        if (i < 2) assert_true(capture_add(c, open_again(&m[i], O_RDWR), why, sizeof why));
+    }
+    capture_read(c);
+    capture_end(c);
+    assert_int_equal(memory_header(&m[0])->levels, TRACE_DEFAULT);
+    assert_true(capture_is_pending(c));
+    assert_true(capture_add(c, open_again(&m[2], O_RDWR), why, sizeof why));
+    for (int i = 1; i < 3; i++) {
+        assert_int_equal(memory_header(&m[i])->levels, TRACE_CALL);
+        // As a process does that takes it.
+        memory_header(&m[i])->levels_before = TRACE_JOB;
+        memory_header(&m[i])->magic[0] = TRACE_MAGIC[0];
+        memory_header(&m[i])->levels = TRACE_JOB | TRACE_CALL;
+    }
+    capture_read(c);
+    for (int i = 1; i < 3; i++) assert_int_equal(memory_header(&m[i])->levels, TRACE_JOB);
+    assert_false(capture_is_pending(c));
+    image x = finish_capture(c);  // of the first one
+    assert_int_equal(x.pid, 77);
+    image_free(&x);
+    for (int i = 0; i < 3; i++) memory_close(&m[i]);
 }
 
 static void a_second_capture_is_refused(void **state) {
@@ -411,7 +451,8 @@ GW_TESTS(trace_capture, more_records_are_kept_than_a_ring_has, full_rings_are_re
          records_that_are_overwritten_first_are_counted,
          later_records_are_left_out_when_there_is_no_room, a_head_that_goes_back_does_no_harm,
          only_the_wanted_steps_are_kept, steps_of_an_elastic_job_have_numbers,
-         levels_are_as_before_when_a_capture_ends, a_second_capture_is_refused,
+         levels_are_as_before_when_a_capture_ends,
+         a_memory_that_is_taken_after_the_end_has_its_levels, a_second_capture_is_refused,
          levels_that_a_killed_tool_has_left_are_switched_back_by_the_next,
          a_memory_that_cannot_be_written_is_refused, a_running_job_is_traced_for_a_time,
          a_signal_ends_a_trace_and_the_levels_are_as_before,

@@ -207,6 +207,31 @@ static void a_missing_begin_is_the_first_record_and_marked(void **state) {
     trace_lines_free(&t);
 }
 
+// Between 400 and 600 records were overwritten.
+static void what_is_missing_in_a_gap_is_there_and_marked(void **state) {
+    (void)state;
+    images x;
+    images_open(&x, 1);
+    add(&x, 0, TRACE_MARK, 100, 0, 0, "first");
+    add(&x, 0, TRACE_SPAN_OPENED, 200, 1, 0, "ends in the gap");
+    add(&x, 0, TRACE_CALL_MADE, 300, trace_call_id(0, 1), 1, "f");
+    add(&x, 0, TRACE_STEP_BEGUN, 400, 7, 0, "");
+    add(&x, 0, TRACE_OVERTAKEN, 600, 0, 1234, "");
+    add(&x, 0, TRACE_STEP_ENDED, 700, 7, 0, "");
+    add(&x, 0, TRACE_SPAN_CLOSED, 800, 2, 0, "begins in the gap");
+    add(&x, 0, TRACE_SPAN_OPENED, 900, 3, 0, "still open");
+    add(&x, 0, TRACE_MARK, 1000, 0, 0, "last");
+    trace_lines t = lines_of(&x);
+    EXPECT(&t, 1, "main|ends in the gap|span|200|600|end=missing: overwritten;");
+    EXPECT(&t, 1, "calls to rank 1|f|call|300|600|end=missing: overwritten;");
+    EXPECT(&t, 1, "|optimizer step|optimizer step|400|700|");
+    EXPECT(&t, 1, "|begins in the gap|span|600|800|begin=missing: overwritten;");
+    EXPECT(&t, 1, "main|still open|span|900|1000|end=missing: after the last record;");
+    EXPECT(&t, 1, "instant", "main|records were overwritten before they were read|",
+           "|600|count=1234;");
+    trace_lines_free(&t);
+}
+
 static void of_several_begins_of_an_id_the_last_is_ended_first(void **state) {
     (void)state;
     images x;
@@ -660,6 +685,7 @@ GW_TESTS(trace_timeline, protoc_is_installed, begin_and_end_are_one_slice,
          each_kind_of_a_begin_is_before_its_end, every_kind_has_an_event,
          a_missing_end_is_the_last_record_and_marked,
          a_missing_begin_is_the_first_record_and_marked,
+         what_is_missing_in_a_gap_is_there_and_marked,
          of_several_begins_of_an_id_the_last_is_ended_first, any_records_give_slices_that_nest,
          a_call_leads_to_its_body_and_back, calls_at_one_time_are_on_rows_of_their_own,
          rows_are_bounded, the_last_that_enters_a_collective_leads_to_the_ends_of_the_others,

@@ -17,6 +17,7 @@ typedef struct source {
     bool is_taken;     // by a process
     bool is_switched;  // its levels are on
     bool is_done;      // nothing is to be read any more
+    bool is_late;      // it was not taken before the end of the capture
     rings rings;
     steps steps;
     uint32_t seen[TRACE_THREADS];
@@ -26,6 +27,7 @@ struct capture {
     capture_options options;
     source **sources;
     int count, refused;
+    bool is_ended;
     uint64_t room;
     int interval_ms;
     char why[IMAGE_WHY_SIZE];  // the first memory was refused
@@ -88,7 +90,7 @@ bool capture_add(capture *c, int fd, char *why, size_t why_size) {
     char ignored[IMAGE_WHY_SIZE];
     source *s = NULL;
     bool is_known = fstat(fd, &is) == 0 && is_there(c, &is);
-    if (!is_known && levels_switch_on(fd, c->options.levels, why, why_size)) {
+    if (!is_known && levels_switch_on(fd, c->is_ended ? 0 : c->options.levels, why, why_size)) {
         s = add(c, fd, &is);
         if (!s) levels_switch_back(fd);
         if (!s) memory_refuse(&(memory_reader){ fd, why, why_size }, "no memory");
@@ -96,6 +98,7 @@ bool capture_add(capture *c, int fd, char *why, size_t why_size) {
     if (!s) close(fd);
     if (!s) return is_known;
     s->is_switched = true;
+    s->is_late = s->is_done = c->is_ended;
     memory_reader m = memory_of(s, ignored);
     if (is_ready(s) && !c->options.from_start) rings_skip(&m, &s->rings);
     return true;
@@ -134,7 +137,11 @@ static int choose_interval(const capture *c) {
 }
 
 int capture_read(capture *c) {
-    for (int i = 0; i < c->count; i++) read_one(c, c->sources[i]);
+    for (int i = 0; i < c->count; i++) {
+        source *s = c->sources[i];
+        read_one(c, s);
+        if (s->is_late && s->is_switched && is_ready(s)) stop(s);
+    }
     return c->interval_ms = choose_interval(c);
 }
 
@@ -144,10 +151,22 @@ void capture_stop(capture *c) {
     for (int i = 0; i < c->count; i++) stop(c->sources[i]);
 }
 
+// A memory that no process has taken has levels only once one takes it: these are switched back then.
 void capture_end(capture *c) {
     capture_read(c);
-    capture_stop(c);
-    for (int i = 0; i < c->count; i++) c->sources[i]->is_done = true;
+    c->is_ended = true;
+    for (int i = 0; i < c->count; i++) {
+        source *s = c->sources[i];
+        s->is_done = true;
+        s->is_late = !s->is_taken;
+        if (!s->is_late) stop(s);
+    }
+}
+
+bool capture_is_pending(const capture *c) {
+    for (int i = 0; i < c->count; i++)
+        if (c->sources[i]->is_switched) return true;
+    return false;
 }
 
 bool capture_is_over(const capture *c) {
@@ -158,7 +177,7 @@ bool capture_is_over(const capture *c) {
 
 static bool take(capture *c, source *s, image *out) {
     char why[IMAGE_WHY_SIZE];
-    if (!is_ready(s)) return false;
+    if (s->is_late || !is_ready(s)) return false;
     read_one(c, s);
     if (has_steps(c)) steps_trim(&s->steps, &s->rings);
     if (!image_take_kept(s->fd, &s->rings, out, why, sizeof why)) {

@@ -42,8 +42,10 @@ int capture_read(capture *c);
 // Switches levels back, where none is to be recorded any more. Each process has the same levels as before.
 void capture_stop(capture *c);
 
-// Reads the new records a last time, and stops it: later ones are not of the capture.
+// Reads the new records a last time, and stops it: later ones are not of the capture, nor are memories that processes take later.
+// Those have their levels back as soon as that is possible: while capture_is_pending, capture_read is to be called.
 void capture_end(capture *c);
+bool capture_is_pending(const capture *c);
 
 // Whether all processes have done |last_step|.
 bool capture_is_over(const capture *c);

@@ -37,7 +37,7 @@ typedef struct image_thread {
     char name[20];
     uint64_t
         lost;  // records that have been overwritten, damaged or left out: nearly all older ones
-    uint64_t overtaken;  // of these, between those that are here
+    uint64_t overtaken;  // of these, between those that are here (TRACE_OVERTAKEN)
     uint64_t left_out;   // later ones, for which there was no room
     uint32_t record_count;
     image_record *records;  // in order of time

@@ -57,6 +57,17 @@ static void keep_whole(rings_thread *t, uint64_t first, uint32_t count, uint32_t
     }
 }
 
+// Before record |at| of those that are kept.
+static void insert_gap(rings_thread *t, uint32_t at, uint64_t lost) {
+    const trace_event *next = &t->events[at < t->count ? at : at - 1];
+    trace_event gap = {
+        .ticks = next->ticks, .value = lost, .agent = UINT8_MAX, .kind = TRACE_OVERTAKEN
+    };
+    memmove(t->events + at + 1, t->events + at, (t->count - at) * sizeof *t->events);
+    t->events[at] = gap;
+    t->count++;
+}
+
 // Takes as much room as there is for |count| records.
 static uint32_t take_room(rings *r, uint32_t count) {
     if (!r->room) return count;
@@ -73,7 +84,7 @@ static bool read_thread(const memory_reader *m, rings *r, int row, uint64_t head
     uint32_t had = t->count, count = (uint32_t)(head - first), kept = take_room(r, count);
     t->next = head;
     t->left_out += count - kept;
-    if (!reserve(t, kept)) return memory_refuse(m, "no memory");
+    if (!reserve(t, kept + 1)) return memory_refuse(m, "no memory");
     if (!read_ring(m, r->ring_records, row, first, first + kept, t->events + t->count) ||
         !read_head(m, row, &after))
         return false;
@@ -86,7 +97,10 @@ static bool read_thread(const memory_reader *m, rings *r, int row, uint64_t head
     }
     uint64_t lost = passed - (count - kept) - (t->count - had);
     t->lost += lost;
-    if (had) t->overtaken += lost;
+    if (had && lost) {
+        t->overtaken += lost;
+        insert_gap(t, had, lost);
+    }
     if (passed > r->newest) r->newest = passed;
     return true;
 }

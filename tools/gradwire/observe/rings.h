@@ -13,10 +13,11 @@
 #include "trace/layout.h"
 
 typedef struct rings_thread {
-    uint64_t next;       // the index of the first record that was not read
-    uint64_t lost;       // since the first read or rings_skip: not in |events|
-    uint64_t overtaken;  // of these, between records that are in |events|
-    uint64_t left_out;   // records for which there was no room: later ones
+    uint64_t next;  // the index of the first record that was not read
+    uint64_t lost;  // since the first read or rings_skip: not in |events|
+    uint64_t
+        overtaken;  // of these, between records that are in |events|: each gap has a record TRACE_OVERTAKEN
+    uint64_t left_out;  // records for which there was no room: later ones
     trace_event *events;
     uint32_t count, capacity;
 } rings_thread;

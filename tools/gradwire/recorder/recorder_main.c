@@ -47,7 +47,7 @@ static void detach(int fd) {
 static void add(recording *r, int fd) {
     char path[64], why[IMAGE_WHY_SIZE];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    int own_fd = r->is_over ? -1 : open(path, O_RDWR | O_CLOEXEC);
+    int own_fd = open(path, O_RDWR | O_CLOEXEC);
     close(fd);
     if (own_fd >= 0) capture_add(r->capture, own_fd, why, sizeof why);
 }
@@ -81,12 +81,13 @@ static int take_message(recording *r, recorder_message *out) {
 // The time of a trace begins with the first worker.
 static int read_records(recording *r) {
     int64_t now_ms = clock_now_ms(), for_ms = r->options->seconds_ms;
-    if (r->is_over) return -1;
     int wait_ms = capture_read(r->capture);
+    if (r->is_over) return capture_is_pending(r->capture) ? wait_ms : -1;
     if (for_ms && !r->until_ms && capture_count(r->capture)) r->until_ms = now_ms + for_ms;
     if (r->until_ms && now_ms >= r->until_ms) {
         capture_end(r->capture);
         r->is_over = true;
+        return 0;
     }
     return wait_ms;
 }

@@ -3,6 +3,7 @@
 #define GRADWIRE_TIMELINE_STATE_H
 
 #include "timeline/clocks.h"
+#include "timeline/gaps.h"
 #include "timeline/names.h"
 #include "timeline/pairs.h"
 #include "timeline/tracks.h"
@@ -27,6 +28,7 @@ typedef struct timeline {
     const clocks *clocks;
     const visitor *to;
     pairs pairs;
+    gaps gaps;
     names names;
     tracks tracks;
     span *spans;                   // by image

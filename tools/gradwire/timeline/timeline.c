@@ -114,9 +114,6 @@ static void visit_notice(timeline *t, uint32_t track, int image, const char *tex
 static void visit_lost(timeline *t, uint32_t track, int image, const image_thread *x) {
     if (x->lost > x->overtaken)
         visit_notice(t, track, image, "older records are lost", x->lost - x->overtaken);
-    if (x->overtaken)
-        visit_notice(t, track, image, "records were overwritten before they were read",
-                     x->overtaken);
     if (x->left_out) visit_notice(t, track, image, "later records are left out", x->left_out);
 }
 
@@ -151,10 +148,16 @@ static void visit_notices(timeline *t) {
 
 // ---- All ----------------------------------------------------------------------------------------
 
+static void visit_gap(timeline *t, const merge_item *x) {
+    int i = gaps_take(&t->gaps, x->image, x->thread, x->record->at_ns);
+    if (i >= 0) slices_visit_orphans(t, x->image, i);
+}
+
 static void visit_record(timeline *t, const merge_item *x) {
     const image_record *r = x->record;
-    if (!t->spans[x->image].is_seen) slices_visit_orphans(t, x->image);
+    if (!t->spans[x->image].is_seen) slices_visit_orphans(t, x->image, -1);
     t->spans[x->image].is_seen = true;
+    if (r->kind == TRACE_OVERTAKEN) visit_gap(t, x);
     switch (trace_kinds[r->kind].phase) {
     case TRACE_BEGIN: slices_visit(t, x); break;
     case TRACE_INSTANT: visit_instant(t, x); break;
@@ -171,6 +174,7 @@ static bool visit_all(timeline *t) {
     if (!tracks_open(t->images, t->count, t->clocks->host_count < 2, t->to, &t->tracks))
         return false;
     find_groups(t);
+    slices_sort_orphans(t);
     visit_notices(t);
     bool ok = merge_open(t->images, t->count, &m);
     while (ok && !t->failed && merge_next(&m, &x)) visit_record(t, &x);
@@ -184,8 +188,10 @@ bool timeline_visit(const image *images, int count, const clocks *c, const visit
     for (int i = 0; t.spans && i < count; i++)
         prepare_find_times(&images[i], &t.spans[i].first_ns, &t.spans[i].last_ns);
     bool ok = t.spans && index_threads(&t) && pairs_find(images, count, &t.pairs) &&
-              names_open(images, count, to, &t.names) && visit_all(&t);
+              gaps_find(images, count, &t.gaps) && names_open(images, count, to, &t.names) &&
+              visit_all(&t);
     pairs_free(&t.pairs);
+    gaps_fini(&t.gaps);
     names_close(&t.names);
     tracks_close(&t.tracks);
     table_fini(&t.groups_by_id);
