@@ -258,6 +258,7 @@ static void any_records_give_slices_that_nest(void **state) {
         unsigned seed_of_rand = seed;
         testing_note("seed %u", seed);
         images_open(&x, 2);
+        if (seed % 2) snprintf(x.of[1].host, sizeof x.of[1].host, "b");
         for (int i = 0; i < 150; i++) {
             int kind = 1 + rand_r(&seed_of_rand) % (TRACE_KIND_COUNT - 1);
             at += rand_r(&seed_of_rand) % 5;
@@ -646,6 +647,41 @@ static void the_critical_path_leads_through_calls(void **state) {
     images_close(&x);
 }
 
+// Of one host and several, with times of any file.
+static void any_records_give_a_report(void **state) {
+    (void)state;
+    static const int64_t jumps[] = { 1, 1000, 100000000, INT64_MAX / 3 };
+    for (unsigned seed = 0; seed < (unsigned)testing_scaled(300); seed++) {
+        images x;
+        clocks c;
+        unsigned random = seed;
+        int64_t at[3] = { 0 };
+        testing_note("seed %u", seed);
+        images_open(&x, 3);
+        for (int i = 0; i < 3; i++)
+            snprintf(x.of[i].host, sizeof x.of[i].host, "%c", 'a' + rand_r(&random) % 3);
+        for (int i = 0; i < 200; i++) {
+            int kind = 1 + rand_r(&random) % (TRACE_KIND_COUNT - 1), rank = rand_r(&random) % 3;
+            int64_t jump = jumps[i % 40 ? rand_r(&random) % 3 : (int)(seed % 4)];
+            if (at[rank] < INT64_MAX - jump) at[rank] += jump;
+            const char *name = kind == TRACE_COLLECTIVE_ENTERED ? "barrier" : "x";
+            add(&x, rank, kind, at[rank], (uint64_t)rand_r(&random) % 8,
+                (uint64_t)rand_r(&random) % 3, name);
+        }
+        assert_true(prepare_images(x.of, 3, 0, &c));
+        char *text = NULL;
+        size_t size;
+        FILE *f = open_memstream(&text, &size);
+        assert_non_null(f);
+        assert_true(report_print(x.of, 3, &c, f));
+        fclose(f);
+        assert_non_null(strstr(text, "worker2: records of "));
+        free(text);
+        clocks_fini(&c);
+        images_close(&x);
+    }
+}
+
 // ---- Parts --------------------------------------------------------------------------------------
 
 static void percentiles_are_within_4_percent(void **state) {
@@ -694,6 +730,6 @@ GW_TESTS(trace_timeline, protoc_is_installed, begin_and_end_are_one_slice,
          hosts_without_messages_are_aligned_by_wall_time_and_that_is_said,
          times_beyond_all_do_no_harm, only_the_last_seconds_are_kept,
          the_report_has_times_and_stragglers, the_report_has_the_critical_path_of_the_last_step,
-         the_critical_path_leads_through_calls,
+         the_critical_path_leads_through_calls, any_records_give_a_report,
          the_report_says_which_members_have_not_ended_a_collective,
          percentiles_are_within_4_percent, a_table_finds_what_was_put_and_not_removed);

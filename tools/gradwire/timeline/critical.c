@@ -283,14 +283,15 @@ static int by_sum(const void *a, const void *b) {
     return (x->sum_ns < y->sum_ns) - (x->sum_ns > y->sum_ns);
 }
 
-const critical_part *critical_find(critical *c, int *out_count) {
+bool critical_find(critical *c, const critical_part **out, int *out_count) {
     join_arrows(c);
     walk(c);
     divide(c);
-    if (c->failed) return NULL;
+    if (c->failed) return false;
     if (c->parts.count) qsort(c->parts.items, c->parts.count, sizeof(critical_part), by_sum);
+    *out = c->parts.items;
     *out_count = (int)c->parts.count;
-    return c->parts.items;
+    return true;
 }
 
 int64_t critical_length_ns(const critical *c) {

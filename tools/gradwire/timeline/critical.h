@@ -24,8 +24,8 @@ critical *critical_open(int image, int64_t from_ns, int64_t until_ns);
 // Collects the slices of that time.
 visitor critical_visitor(critical *c);
 
-// Walks the path. Returns its parts, the longest first; NULL without memory, or if the time is empty.
-const critical_part *critical_find(critical *c, int *out_count);
+// Walks the path. |*out|: its parts, the longest first, until critical_close. Returns false without memory.
+bool critical_find(critical *c, const critical_part **out, int *out_count);
 
 int64_t critical_length_ns(const critical *c);
 

@@ -218,9 +218,10 @@ static void write_part_of_path(const report *r, const critical_part *p, int64_t 
 static bool write_critical(const report *r, FILE *out) {
     enum { PARTS_SHOWN = 20 };
     int count = 0;
-    const critical_part *parts = r->critical ? critical_find(r->critical, &count) : NULL;
-    if (!r->critical || (parts && !count)) return true;
-    if (!parts) return false;
+    const critical_part *parts;
+    if (!r->critical) return true;
+    if (!critical_find(r->critical, &parts, &count)) return false;
+    if (!count) return true;
     int64_t whole_ns = critical_length_ns(r->critical);
     fprintf(out, "\ncritical path of the last step, %s\n", show_time_of((double)whole_ns).text);
     for (int i = 0; i < count && i < PARTS_SHOWN; i++)
