@@ -53,7 +53,7 @@ typedef struct trace_header {
     char program[64], host[64];
     char mark[256];  // of the job's processes, from the launcher; "": it has none
     char job[64];    // the id that the launcher prints; ""
-    // Of the process that has switched |levels| on for a time; 0: none. It holds a lock (flock) on the memory meanwhile.
+    // Of the process that has switched |levels| on for a time; 0: none. It has a lock (flock) on the memory meanwhile.
     int32_t tracer;
     uint32_t levels_before;  // which are on again afterwards
 } trace_header;

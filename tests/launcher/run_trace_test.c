@@ -1,4 +1,5 @@
-// gradwire run --trace: a job is traced from its start, whatever becomes of its ranks, its launcher, or the process that records.
+// gradwire run --trace: a job is traced from its start, whatever becomes of its ranks, its launcher, or the process that
+// records.
 #include "testing/testing.h"
 
 #include <fcntl.h>

@@ -71,8 +71,8 @@ static void add_bound(void *user, const order_pair *p) {
     int after = a->out->host_of_image[p->after_image];
     offsets_points *points = &pair_of(a, before, after)->points;
     bool is_upper = before > after;
-    int64_t high_ns =
-        is_upper ? p->before_ns : p->after_ns;  // of the host that has the larger number
+    // Of the hosts with the larger and the smaller number.
+    int64_t high_ns = is_upper ? p->before_ns : p->after_ns;
     int64_t low_ns = is_upper ? p->after_ns : p->before_ns;
     int64_t offset_ns = difference(low_ns, high_ns);
     if (has_mutation(MUTATION_TRACE_OFFSET_SIGN)) offset_ns = difference(high_ns, low_ns);
