@@ -119,6 +119,12 @@ MUTATION(UNEXPECTED_BREAK_FORGOTTEN)  // a break among them is not delivered
 MUTATION(PREPARED_STEP_KEPT)  // a prepared step stays, though the gradient was changed since
 MUTATION(RANGE_FROM_ZERO)     // the ranges of a gradient all begin with its first number
 
+// records and traces
+MUTATION(TRACE_HEAD_FIRST)    // the count of records is published before the record
+MUTATION(TRACE_END_LEFT_OUT)  // the end of what has begun is not recorded
+MUTATION(TRACE_OTHER_CALL)    // the arrow of a reply has the id of another call
+MUTATION(TRACE_OFFSET_SIGN)   // bounds of the offset of two clocks have the wrong sign
+
 // limits
 MUTATION(LIMIT_AFTER_ALLOCATION)  // memory is allocated before its size is checked
 // clang-format on

@@ -60,7 +60,9 @@ typedef enum trace_phase { TRACE_INSTANT, TRACE_BEGIN, TRACE_END, TRACE_COUNT } 
     X(SPAN_OPENED, TRACE_USER, TRACE_BEGIN, "span") /* its number / - / its name */                \
     X(SPAN_CLOSED, TRACE_USER, TRACE_END, "span")                                                  \
     X(MARK, TRACE_USER, TRACE_INSTANT, "mark")     /* - / - / text */                              \
-    X(COUNTER, TRACE_USER, TRACE_COUNT, "counter") /* - / the bits of a double / its name */
+    X(COUNTER, TRACE_USER, TRACE_COUNT, "counter") /* - / the bits of a double / its name */       \
+    X(OVERTAKEN, TRACE_JOB, TRACE_INSTANT,                                                         \
+      "records were overwritten before they were read") /* - / how many / -; made by a reader */
 
 typedef enum trace_kind {
     TRACE_NONE,

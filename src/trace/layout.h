@@ -46,13 +46,16 @@ typedef struct trace_header {
     uint32_t clock;         // a trace_clock
     uint64_t start_time;    // of the process, in the units of /proc/PID/stat
     trace_moment opened;
-    _Atomic uint32_t levels;        // of trace_level, for which records are made
+    _Atomic uint32_t levels;  // of trace_level, for which records are made: also written by tools
     _Atomic uint32_t string_bytes;  // of the strings, each with its zero; the first is ""
     _Atomic uint32_t threads_left_out;
     uint32_t attempt;
     char program[64], host[64];
     char mark[256];  // of the job's processes, from the launcher; "": it has none
     char job[64];    // the id that the launcher prints; ""
+    // Of the process that has switched |levels| on for a time; 0: none. It has a lock (flock) on the memory meanwhile.
+    int32_t tracer;
+    uint32_t levels_before;  // which are on again afterwards
 } trace_header;
 
 // One event.

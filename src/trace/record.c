@@ -1,9 +1,11 @@
 #include "trace/record.h"
 
+#include "base/mutation.h"
 #include "trace/clock.h"
 #include "trace/region.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -150,6 +152,10 @@ static bool take_ring(const trace_memory *m) {
 static void put(const trace_memory *m, trace_kind kind, int agent, uint64_t id, uint64_t value,
                 uint32_t name) {
     trace_event *r = &here.records[here.head & here.mask];
+    if (has_mutation(MUTATION_TRACE_HEAD_FIRST)) {
+        atomic_store_explicit(&here.row->head, here.head + 1, memory_order_release);
+        sched_yield();
+    }
     *r = (trace_event){ .ticks = trace_ticks(m->clock),
                         .id = id,
                         .value = value,
@@ -164,6 +170,7 @@ static void put(const trace_memory *m, trace_kind kind, int agent, uint64_t id, 
 void trace_record(trace_kind kind, int agent, uint64_t id, uint64_t value, uint32_t name) {
     const trace_memory *m = trace_region();
     if (!m || here.is_refused) return;
+    if (has_mutation(MUTATION_TRACE_END_LEFT_OUT) && trace_kinds[kind].phase == TRACE_END) return;
     if (!here.records) {
         if (!take_ring(m)) return;
         put(m, TRACE_THREAD_STARTED, -1, 0, (uint64_t)here.row->tid, trace_name(here.row->name));

@@ -83,6 +83,39 @@ static void records_are_in_the_memory_that_was_passed(void **state) {
     assert_in_range(r->ticks, v.header->opened.ticks, trace_ticks(v.header->clock));
 }
 
+static _Atomic bool writer_is_done;
+
+static void *record_many(void *unused) {
+    enum { MANY = 100000 };
+    (void)unused;
+    for (uint64_t i = 0; i < MANY; i++) trace_record(TRACE_MARK, 0, i, i, 0);
+    writer_is_done = true;
+    return NULL;
+}
+
+// Below the count there are only whole ones: |number|, |id| and |value| belong together.
+static void a_record_is_there_before_it_is_counted(void **state) {
+    (void)state;
+    view v = open_passed();
+    pthread_t writer;
+    trace_record(TRACE_MARK, 0, 0, 0, 0);
+    int row = thread_of(v) + 1;
+    assert_int_equal(pthread_create(&writer, NULL, record_many, NULL), 0);
+    while (!writer_is_done) {
+        uint64_t head = atomic_load_explicit(&v.threads[row].head, memory_order_acquire);
+        if (head < 2) continue;
+        trace_event r = *record_at(v, row, head - 1);
+        // It may be overwritten meanwhile, a whole ring later.
+        atomic_thread_fence(memory_order_acquire);
+        uint64_t after = atomic_load_explicit(&v.threads[row].head, memory_order_acquire);
+        if (after >= head - 1 + TRACE_RECORDS) continue;
+        assert_int_equal(r.number, (uint16_t)(head - 1));
+        assert_int_equal(r.id, head - 2);  // the first one is that the thread started
+        assert_int_equal(r.value, head - 2);
+    }
+    pthread_join(writer, NULL);
+}
+
 // A name is kept once.
 static void names_are_found_again(void **state) {
     (void)state;
@@ -281,8 +314,9 @@ static void tables_are_published_whole(void **state) {
 }
 
 GW_TESTS(trace_record, records_are_in_the_memory_that_was_passed, names_are_found_again,
-         levels_are_switched_from_outside, a_ring_keeps_the_last_records, each_thread_has_a_ring,
-         a_forked_process_records_nothing, records_outlive_a_killed_process, memory_has_one_owner,
+         a_record_is_there_before_it_is_counted, levels_are_switched_from_outside,
+         a_ring_keeps_the_last_records, each_thread_has_a_ring, a_forked_process_records_nothing,
+         records_outlive_a_killed_process, memory_has_one_owner,
          a_descriptor_that_is_no_memory_is_not_taken, it_can_be_switched_off,
          without_memory_nothing_is_recorded, it_records_the_levels_of_the_variable,
          tables_are_published_whole);

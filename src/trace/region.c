@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/variables.h"
 #include "trace/clock.h"
+#include "trace/kinds.h"
 #include "trace/record.h"
 
 #include <errno.h>
@@ -63,7 +64,9 @@ static bool size_memory(int fd, uint32_t records) {
     bool fits = getrlimit(RLIMIT_FSIZE, &files) || files.rlim_cur >= trace_memory_bytes(records);
     if (!fits) return errno = EFBIG, false;
     if (fstat(fd, &is) != 0) return false;
-    if (is.st_size == 0 && ftruncate(fd, (off_t)trace_memory_bytes(records)) != 0) return false;
+    if (is.st_size < (off_t)trace_memory_bytes(records) &&
+        ftruncate(fd, (off_t)trace_memory_bytes(records)) != 0)
+        return false;
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0) return false;
     if (!(seals & F_SEAL_SEAL) && fcntl(fd, F_ADD_SEALS, seals_of_size()) != 0 && errno != EPERM)
@@ -150,10 +153,12 @@ static void write_header(trace_header *h, const wish *w) {
     copy_text(h->mark, sizeof h->mark, inner ? inner + 1 : mark);
     copy_text(h->job, sizeof h->job, getenv("TORCHELASTIC_RUN_ID"));
     atomic_store(&h->string_bytes, 1);  // ""
+    // Levels that a tool has requested before this process took the memory.
+    uint32_t requested = atomic_load(&h->levels) & TRACE_ALL;
+    if (requested) h->levels_before = w->levels;
     memcpy(h->magic, TRACE_MAGIC, sizeof h->magic);
-    atomic_store(&h->levels, w->levels);
+    atomic_store(&h->levels, w->levels | requested);
 }
-
 // ---- Its life -----------------------------------------------------------------------------------
 
 // The child has no mapping of the memory.

@@ -18,8 +18,9 @@
 // Opens it unless it is open. Without memory or descriptors for it, one INFO line is logged, and nothing is recorded.
 void trace_open(void);
 
-// New memory, which no process has taken yet: for a launcher, which passes it as GW_FLIGHT_FD. The descriptor, which exec
-// closes; -1 with errno.
+// New memory, which no process has taken yet: for a launcher, which passes it as GW_FLIGHT_FD. The descriptor, which
+// exec closes; -1 with errno. A tool may write |levels| of its header before a process takes it: these are on from the
+// start.
 int trace_memory_make(void);
 
 // What this process writes with. Other processes of the user may write to the header, so nothing is read from there but the

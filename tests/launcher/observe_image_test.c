@@ -13,6 +13,7 @@
 
 #include "../support/images.h"
 #include "../support/launched.h"
+#include "../support/memories.h"
 #include "observe/dump.h"
 #include "observe/hang.h"
 #include "observe/text.h"
@@ -20,109 +21,7 @@
 #include "trace/clock.h"
 #include "trace/kinds.h"
 
-enum { RECORDS = TRACE_RECORDS_MIN };
-
-// ---- A memory made by hand ----------------------------------------------------------------------
-
-typedef struct memory {
-    int fd;
-    size_t size;
-    char *at;
-} memory;
-
-static trace_header *header(const memory *m) {
-    return (trace_header *)(void *)m->at;
-}
-
-static trace_thread_row *thread_row(const memory *m, int i) {
-    return (trace_thread_row *)(void *)(m->at + trace_threads_at()) + i;
-}
-
-static trace_agent_row *agent_row(const memory *m, int i) {
-    return (trace_agent_row *)(void *)(m->at + trace_agents_at()) + i;
-}
-
-static trace_event *ring(const memory *m, int i) {
-    return (trace_event *)(void *)(m->at + trace_rings_at() +
-                                   (uint64_t)i * trace_ring_bytes(RECORDS));
-}
-
-static uint32_t add_string(const memory *m, const char *text) {
-    uint32_t at = header(m)->string_bytes;
-    size_t size = strlen(text) + 1;
-    memcpy(m->at + trace_strings_at() + at, text, size);
-    header(m)->string_bytes = at + (uint32_t)size;
-    return at;
-}
-
-static void write_record(const memory *m, int thread, uint64_t index, trace_kind kind,
-                         uint32_t name) {
-    ring(m, thread)[index % RECORDS] = (trace_event){ .ticks = header(m)->opened.ticks + index,
-                                                      .id = index,
-                                                      .value = 2 * index,
-                                                      .name = name,
-                                                      .number = (uint16_t)index,
-                                                      .agent = 1,
-                                                      .kind = (uint8_t)kind };
-}
-
-static void write_table(const memory *m, int agent) {
-    uint64_t counters[TRACE_COUNTERS] = { 3, 4, 5, 6, 7, 8, 9 };
-    trace_activity a = { .kind = TRACE_WAITS_REPLY, .since_ns = 1, .caller = -1, .what = "f" };
-    trace_activity late = { .kind = TRACE_WAITS_SHUTDOWN, .caller = -1 };
-    bytes b = { 0 };
-    trace_table_begin(&b, header(m)->opened.monotonic_ns, TRACE_SERVING);
-    trace_table_add(&b, &a);
-    trace_table_add(&b, &late);
-    trace_table_end(&b, counters);
-    trace_agent_row *r = agent_row(m, agent);
-    r->tables[1].bytes = (uint32_t)b.size;
-    memcpy(r->tables[1].data, b.data, b.size);
-    r->written = 1;
-    bytes_fini(&b);
-}
-
-// A process with one worker in row 1, and |count| records of its first thread.
-static memory open_memory(uint64_t count) {
-    memory m = { .fd = memfd_create("test", MFD_CLOEXEC), .size = trace_memory_bytes(RECORDS) };
-    assert_true(m.fd >= 0);
-    assert_int_equal(ftruncate(m.fd, (off_t)m.size), 0);
-    m.at = mmap(NULL, m.size, PROT_READ | PROT_WRITE, MAP_SHARED, m.fd, 0);
-    assert_true(m.at != MAP_FAILED);
-    trace_header *h = header(&m);
-    *h = (trace_header){ .magic = TRACE_MAGIC,
-                         .version = TRACE_VERSION,
-                         .ring_records = RECORDS,
-                         .owner = 77,
-                         .clock = TRACE_CLOCK_MONOTONIC,
-                         .start_time = 5,
-                         .opened = trace_now(TRACE_CLOCK_MONOTONIC),
-                         .levels = TRACE_DEFAULT,
-                         .string_bytes = 1,
-                         .program = "train",
-                         .job = "job" };
-    // In the past, so that each record has another time.
-    h->opened.monotonic_ns -= 1000000;
-    h->opened.ticks = (uint64_t)h->opened.monotonic_ns;
-    trace_agent_row *r = agent_row(&m, 1);
-    r->is_open = 1;
-    r->rank = 2;
-    r->world_size = 3;
-    IMAGES_SET(r->name, "ps");
-    write_table(&m, 1);
-    thread_row(&m, 0)->head = count;
-    thread_row(&m, 0)->tid = 78;
-    IMAGES_SET(thread_row(&m, 0)->name, "main");
-    uint32_t name = add_string(&m, "here");
-    for (uint64_t i = count > RECORDS ? count - RECORDS : 0; i < count; i++)
-        write_record(&m, 0, i, TRACE_MARK, name);
-    return m;
-}
-
-static void close_memory(memory *m) {
-    munmap(m->at, m->size);
-    close(m->fd);
-}
+// ---- Images -------------------------------------------------------------------------------------
 
 static image take(const memory *m) {
     image x;
@@ -138,11 +37,9 @@ static void expect_refused(const memory *m, const char *part) {
     if (!strstr(why, part)) fail_msg("\"%s\", not \"%s\"", why, part);
 }
 
-// ---- Images -------------------------------------------------------------------------------------
-
 static void an_image_has_what_is_in_the_memory(void **state) {
     (void)state;
-    memory m = open_memory(10);
+    memory m = memory_open(10);
     image x = take(&m);
     assert_int_equal(x.pid, 77);
     assert_string_equal(x.program, "train");
@@ -157,17 +54,17 @@ static void an_image_has_what_is_in_the_memory(void **state) {
     for (uint32_t i = 0; i < 10; i++) {
         const image_record *r = &x.threads[0].records[i];
         assert_int_equal(r->id, i);
-        assert_int_equal(r->at_ns, header(&m)->opened.monotonic_ns + i);
+        assert_int_equal(r->at_ns, memory_header(&m)->opened.monotonic_ns + i);
         assert_int_equal(r->agent, 0);
         assert_string_equal(image_name(&x, r), "here");
     }
     image_free(&x);
-    close_memory(&m);
+    memory_close(&m);
 }
 
 static void tables_are_read_without_records(void **state) {
     (void)state;
-    memory m = open_memory(10);
+    memory m = memory_open(10);
     image x;
     char why[IMAGE_WHY_SIZE];
     assert_true(image_take_tables(m.fd, &x, why, sizeof why));
@@ -176,32 +73,32 @@ static void tables_are_read_without_records(void **state) {
     // The wait in gw_rpc_shutdown, which is older, does not count.
     assert_int_equal(image_oldest_wait_ns(&x, 1001), 1000);
     image_free(&x);
-    close_memory(&m);
+    memory_close(&m);
 }
 
 static void overwritten_records_are_lost_and_the_oldest_may_be_written(void **state) {
     (void)state;
-    memory m = open_memory(3 * RECORDS + 7);
+    memory m = memory_open(3 * MEMORY_RECORDS + 7);
     image x = take(&m);
     const image_thread *t = &x.threads[0];
-    assert_int_equal(t->record_count, RECORDS - 1);
-    assert_int_equal(t->lost, 2 * RECORDS + 8);
+    assert_int_equal(t->record_count, MEMORY_RECORDS - 1);
+    assert_int_equal(t->lost, 2 * MEMORY_RECORDS + 8);
     for (uint32_t i = 0; i < t->record_count; i++)
-        assert_int_equal(t->records[i].id, 2 * RECORDS + 8 + i);
+        assert_int_equal(t->records[i].id, 2 * MEMORY_RECORDS + 8 + i);
     image_free(&x);
-    close_memory(&m);
+    memory_close(&m);
 }
 
 static void damaged_records_are_left_out(void **state) {
     (void)state;
-    memory m = open_memory(10);
-    ring(&m, 0)[3].number = 4;
-    ring(&m, 0)[4].kind = TRACE_KIND_COUNT;
-    ring(&m, 0)[5].kind = TRACE_NONE;
-    ring(&m, 0)[6].name = TRACE_STRINGS_BYTES + 5;
-    ring(&m, 0)[7].ticks = 1;
-    ring(&m, 0)[8].ticks = UINT64_MAX;
-    ring(&m, 0)[9].agent = 3;
+    memory m = memory_open(10);
+    memory_ring(&m, 0)[3].number = 4;
+    memory_ring(&m, 0)[4].kind = TRACE_KIND_COUNT;
+    memory_ring(&m, 0)[5].kind = TRACE_NONE;
+    memory_ring(&m, 0)[6].name = TRACE_STRINGS_BYTES + 5;
+    memory_ring(&m, 0)[7].ticks = 1;
+    memory_ring(&m, 0)[8].ticks = UINT64_MAX;
+    memory_ring(&m, 0)[9].agent = 3;
     image x = take(&m);
     const image_thread *t = &x.threads[0];
     assert_int_equal(t->record_count, 7);
@@ -212,22 +109,22 @@ static void damaged_records_are_left_out(void **state) {
     assert_true(t->records[6].at_ns <= x.taken.monotonic_ns);
     assert_int_equal(t->records[6].agent, IMAGE_NO_AGENT);
     image_free(&x);
-    thread_row(&m, 0)->head = UINT64_MAX;
+    memory_thread_row(&m, 0)->head = UINT64_MAX;
     x = take(&m);
-    assert_true(x.threads[0].record_count <= RECORDS);
+    assert_true(x.threads[0].record_count <= MEMORY_RECORDS);
     image_free(&x);
-    close_memory(&m);
+    memory_close(&m);
 }
 
 static void a_memory_that_is_none_is_refused_with_a_reason(void **state) {
     (void)state;
-    memory m = open_memory(10);
-    trace_header good = *header(&m);
+    memory m = memory_open(10);
+    trace_header good = *memory_header(&m);
 #define REFUSED(field, x, part)                                                                    \
     do {                                                                                           \
-        header(&m)->field = (x);                                                                   \
+        memory_header(&m)->field = (x);                                                            \
         expect_refused(&m, part);                                                                  \
-        *header(&m) = good;                                                                        \
+        *memory_header(&m) = good;                                                                 \
     } while (0)
     REFUSED(magic[2], 'x', "wrong magic number");
     REFUSED(magic[0], 0, "not complete yet");
@@ -245,12 +142,12 @@ static void a_memory_that_is_none_is_refused_with_a_reason(void **state) {
     REFUSED(string_bytes, 0, "0 bytes of strings");
     REFUSED(string_bytes, TRACE_STRINGS_BYTES + 1, "bytes of strings");
 #undef REFUSED
-    close_memory(&m);
+    memory_close(&m);
 }
 
 static void a_memory_that_is_cut_is_refused(void **state) {
     (void)state;
-    memory m = open_memory(10);
+    memory m = memory_open(10);
     munmap(m.at, m.size);
     for (size_t size = m.size; size;) {
         size = size > 100000 ? size - 65536 : size - (size + 9) / 10;
@@ -269,14 +166,14 @@ static void a_memory_that_is_cut_is_refused(void **state) {
 
 static void texts_are_terminated_and_clean(void **state) {
     (void)state;
-    memory m = open_memory(1);
-    memset(header(&m)->program, 'a', sizeof header(&m)->program);
-    memset(header(&m)->job, 0xff, sizeof header(&m)->job);
-    memset(agent_row(&m, 1)->name, '\n', sizeof agent_row(&m, 1)->name);
-    memset(thread_row(&m, 0)->name, 0x1b, sizeof thread_row(&m, 0)->name);
-    header(&m)->string_bytes = 3;
+    memory m = memory_open(1);
+    memset(memory_header(&m)->program, 'a', sizeof memory_header(&m)->program);
+    memset(memory_header(&m)->job, 0xff, sizeof memory_header(&m)->job);
+    memset(memory_agent_row(&m, 1)->name, '\n', sizeof memory_agent_row(&m, 1)->name);
+    memset(memory_thread_row(&m, 0)->name, 0x1b, sizeof memory_thread_row(&m, 0)->name);
+    memory_header(&m)->string_bytes = 3;
     memcpy(m.at + trace_strings_at(), "xyz", 3);
-    ring(&m, 0)[0].name = 1;
+    memory_ring(&m, 0)[0].name = 1;
     image x = take(&m);
     assert_int_equal(strlen(x.program), sizeof x.program - 1);
     assert_int_equal(x.job[0], '?');
@@ -284,26 +181,26 @@ static void texts_are_terminated_and_clean(void **state) {
     assert_string_equal(x.threads[0].name, "???????????????????");
     assert_string_equal(image_name(&x, &x.threads[0].records[0]), "y");
     image_free(&x);
-    close_memory(&m);
+    memory_close(&m);
 }
 
 static void a_table_that_is_none_is_left_out(void **state) {
     (void)state;
-    memory m = open_memory(1);
+    memory m = memory_open(1);
     static const uint32_t sizes[] = { 0, 1, TRACE_TABLE_BYTES - 8, TRACE_TABLE_BYTES, UINT32_MAX };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        agent_row(&m, 1)->tables[1].bytes = sizes[i];
+        memory_agent_row(&m, 1)->tables[1].bytes = sizes[i];
         image x = take(&m);
         assert_int_equal(x.agent_count, 1);
         assert_null(x.agents[0].table);
         assert_int_equal(image_progress(&x), 0);
         image_free(&x);
     }
-    agent_row(&m, 1)->written = 0;
+    memory_agent_row(&m, 1)->written = 0;
     image x = take(&m);
     assert_null(x.agents[0].table);
     image_free(&x);
-    close_memory(&m);
+    memory_close(&m);
 }
 
 // All that can be done with images: none of it may crash.
@@ -320,7 +217,7 @@ static void use(const image *images, int count) {
 
 static void no_byte_of_the_memory_is_trusted(void **state) {
     (void)state;
-    memory m = open_memory(4);
+    memory m = memory_open(4);
     // All but the parts that are zero.
     const struct {
         uint64_t from, size;
@@ -348,7 +245,7 @@ static void no_byte_of_the_memory_is_trusted(void **state) {
             *at = was;
         }
     }
-    close_memory(&m);
+    memory_close(&m);
 }
 
 // ---- While the process writes -------------------------------------------------------------------
@@ -361,10 +258,10 @@ typedef struct writing {
 // Records, head and table as src/trace/record.c and region.c write them.
 static void *write_on(void *user) {
     writing *w = user;
-    uint32_t name = add_string(&w->m, "later");
-    for (uint64_t i = thread_row(&w->m, 0)->head; !w->ends; i++) {
-        write_record(&w->m, 0, i, TRACE_MARK, name);
-        atomic_store_explicit(&thread_row(&w->m, 0)->head, i + 1, memory_order_release);
+    uint32_t name = memory_add_string(&w->m, "later");
+    for (uint64_t i = memory_thread_row(&w->m, 0)->head; !w->ends; i++) {
+        memory_write_record(&w->m, 0, i, TRACE_MARK, name);
+        atomic_store_explicit(&memory_thread_row(&w->m, 0)->head, i + 1, memory_order_release);
     }
     return NULL;
 }
@@ -372,7 +269,7 @@ static void *write_on(void *user) {
 // pread copies what the other thread writes; no thread sanitizer sees that.
 static void records_are_whole_while_the_process_writes(void **state) {
     (void)state;
-    writing w = { .m = open_memory(10) };
+    writing w = { .m = memory_open(10) };
     pthread_t writer;
     assert_int_equal(pthread_create(&writer, NULL, write_on, &w), 0);
     for (int n = testing_scaled(300); n--;) {
@@ -386,7 +283,7 @@ static void records_are_whole_while_the_process_writes(void **state) {
     }
     w.ends = true;
     pthread_join(writer, NULL);
-    close_memory(&w.m);
+    memory_close(&w.m);
 }
 
 // ---- Files --------------------------------------------------------------------------------------

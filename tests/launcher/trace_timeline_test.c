@@ -9,9 +9,8 @@
 #include "../support/images.h"
 #include "../support/launched.h"
 #include "../support/trace_lines.h"
-#include "timeline/chrome.h"
+#include "timeline/format.h"
 #include "timeline/histogram.h"
-#include "timeline/perfetto.h"
 #include "timeline/prepare.h"
 #include "timeline/report.h"
 #include "timeline/table.h"
@@ -57,14 +56,13 @@ static void add_collective(images *x, int rank, uint32_t number, int64_t from_ns
 
 // ---- Both formats -------------------------------------------------------------------------------
 
-static void write_one(const images *x, int hosts, bool json, const char *path) {
+static void write_one(const images *x, const clocks *c, bool json, const char *path) {
     FILE *f = fopen(path, "w");
     assert_non_null(f);
-    perfetto *p = json ? NULL : perfetto_open(f);
-    chrome *c = json ? chrome_open(f) : NULL;
-    visitor v = json ? chrome_visitor(c) : perfetto_visitor(p);
-    assert_true(timeline_visit(x->of, x->count, hosts, &v));
-    assert_true(json ? chrome_close(c) : perfetto_close(p));
+    format out;
+    assert_true(json ? chrome_open(f, &out) : perfetto_open(f, &out));
+    assert_true(timeline_visit(x->of, x->count, c, &out.to));
+    assert_true(out.close(out.to.state));
     assert_int_equal(fclose(f), 0);
 }
 
@@ -98,9 +96,11 @@ static void assert_nested(const trace_lines *x) {
 static trace_lines lines_of(images *x) {
     path folder = make_folder(), json = in_folder(folder, "t.json"),
          protobuf = in_folder(folder, "t.pftrace");
-    int hosts = prepare_images(x->of, x->count, 0);
-    write_one(x, hosts, true, json.text);
-    write_one(x, hosts, false, protobuf.text);
+    clocks c;
+    assert_true(prepare_images(x->of, x->count, 0, &c));
+    write_one(x, &c, true, json.text);
+    write_one(x, &c, false, protobuf.text);
+    clocks_fini(&c);
     trace_lines out = trace_lines_of_json(json.text);
     for (int i = 0; i < out.count; i++) testing_note("%s", out.lines[i]);
     assert_nested(&out);
@@ -207,6 +207,31 @@ static void a_missing_begin_is_the_first_record_and_marked(void **state) {
     trace_lines_free(&t);
 }
 
+// Between 400 and 600 records were overwritten.
+static void what_is_missing_in_a_gap_is_there_and_marked(void **state) {
+    (void)state;
+    images x;
+    images_open(&x, 1);
+    add(&x, 0, TRACE_MARK, 100, 0, 0, "first");
+    add(&x, 0, TRACE_SPAN_OPENED, 200, 1, 0, "ends in the gap");
+    add(&x, 0, TRACE_CALL_MADE, 300, trace_call_id(0, 1), 1, "f");
+    add(&x, 0, TRACE_STEP_BEGUN, 400, 7, 0, "");
+    add(&x, 0, TRACE_OVERTAKEN, 600, 0, 1234, "");
+    add(&x, 0, TRACE_STEP_ENDED, 700, 7, 0, "");
+    add(&x, 0, TRACE_SPAN_CLOSED, 800, 2, 0, "begins in the gap");
+    add(&x, 0, TRACE_SPAN_OPENED, 900, 3, 0, "still open");
+    add(&x, 0, TRACE_MARK, 1000, 0, 0, "last");
+    trace_lines t = lines_of(&x);
+    EXPECT(&t, 1, "main|ends in the gap|span|200|600|end=missing: overwritten;");
+    EXPECT(&t, 1, "calls to rank 1|f|call|300|600|end=missing: overwritten;");
+    EXPECT(&t, 1, "|optimizer step|optimizer step|400|700|");
+    EXPECT(&t, 1, "|begins in the gap|span|600|800|begin=missing: overwritten;");
+    EXPECT(&t, 1, "main|still open|span|900|1000|end=missing: after the last record;");
+    EXPECT(&t, 1, "instant", "main|records were overwritten before they were read|",
+           "|600|count=1234;");
+    trace_lines_free(&t);
+}
+
 static void of_several_begins_of_an_id_the_last_is_ended_first(void **state) {
     (void)state;
     images x;
@@ -233,6 +258,7 @@ static void any_records_give_slices_that_nest(void **state) {
         unsigned seed_of_rand = seed;
         testing_note("seed %u", seed);
         images_open(&x, 2);
+        if (seed % 2) snprintf(x.of[1].host, sizeof x.of[1].host, "b");
         for (int i = 0; i < 150; i++) {
             int kind = 1 + rand_r(&seed_of_rand) % (TRACE_KIND_COUNT - 1);
             at += rand_r(&seed_of_rand) % 5;
@@ -402,7 +428,7 @@ static void the_file_has_no_script(void **state) {
     images_open(&x, 1);
     add(&x, 0, TRACE_MARK, 200, 0, 0, "</script>");
     path folder = make_folder(), json = in_folder(folder, "t.json");
-    write_one(&x, 1, true, json.text);
+    write_one(&x, &(clocks){ 0 }, true, json.text);
     char text[8192] = "";
     FILE *f = fopen(json.text, "r");
     assert_non_null(f);
@@ -430,7 +456,7 @@ static void numbers_that_cannot_be_drawn_are_noted(void **state) {
     trace_lines_free(&t);
 }
 
-static void hosts_are_aligned_by_wall_time_and_that_is_said(void **state) {
+static void hosts_without_messages_are_aligned_by_wall_time_and_that_is_said(void **state) {
     (void)state;
     images x;
     images_open(&x, 3);
@@ -448,7 +474,11 @@ static void hosts_are_aligned_by_wall_time_and_that_is_said(void **state) {
     EXPECT(&t, 1, "instant|worker0, host a, attempt 0/main|m|mark|2000|");
     EXPECT(&t, 1, "instant|worker1, host b, attempt 0/main|m|mark|2100|");
     EXPECT(&t, 1, "instant|worker2, host b, attempt 0/main|m|mark|12100|");
-    EXPECT(&t, 3, "clocks: aligned by the wall time of each host");
+    EXPECT(&t, 1, "instant|worker0",
+           "|clock of the host|records|2000|method=the clock of the trace;");
+    EXPECT(&t, 1, "|clock of the host|records|2100|method=wall time, as there are no messages",
+           "offset_ns=-68900;");
+    EXPECT(&t, 1, "|clock of the host|records|12100|", "offset_ns=-68900;");
     trace_lines_free(&t);
 }
 
@@ -463,10 +493,12 @@ static void times_beyond_all_do_no_harm(void **state) {
     add(&x, 0, TRACE_SPAN_CLOSED, INT64_MAX, 1, 0, "m");
     add(&x, 1, TRACE_SPAN_OPENED, 0, 1, 0, "m");
     add(&x, 1, TRACE_SPAN_CLOSED, INT64_MAX, 1, 0, "m");
-    int hosts = prepare_images(x.of, 2, 0);
+    clocks c;
+    assert_true(prepare_images(x.of, 2, 0, &c));
     path folder = make_folder(), file = in_folder(folder, "t");
-    write_one(&x, hosts, true, file.text);
-    write_one(&x, hosts, false, file.text);
+    write_one(&x, &c, true, file.text);
+    write_one(&x, &c, false, file.text);
+    clocks_fini(&c);
     images_close(&x);
     remove_folder(folder);
 }
@@ -478,7 +510,10 @@ static void only_the_last_seconds_are_kept(void **state) {
     add(&x, 0, TRACE_MARK, 1000, 0, 0, "m");
     add(&x, 0, TRACE_MARK, 2000, 0, 0, "m");
     add(&x, 1, TRACE_MARK, 1200, 0, 0, "m");
-    assert_int_equal(prepare_images(x.of, 2, 900), 1);
+    clocks c;
+    assert_true(prepare_images(x.of, 2, 900, &c));
+    assert_int_equal(c.host_count, 1);
+    clocks_fini(&c);
     assert_int_equal(x.of[0].threads[0].record_count, 1);
     assert_int_equal(x.of[0].threads[0].records[0].at_ns, 2000);
     assert_int_equal(x.of[0].threads[0].lost, 1);
@@ -492,12 +527,9 @@ static void expect_report(const images *x, const char *const *parts) {
     char *text = NULL;
     size_t size;
     FILE *f = open_memstream(&text, &size);
-    report *r = report_open(x->of, x->count);
-    assert_true(f && r);
-    visitor v = report_visitor(r);
-    assert_true(timeline_visit(x->of, x->count, 1, &v));
-    assert_true(report_write(r, f));
-    report_close(r);
+    clocks c = { 0 };
+    assert_non_null(f);
+    assert_true(report_print(x->of, x->count, &c, f));
     assert_int_equal(fclose(f), 0);
     testing_note("%s", text);
     for (; *parts; parts++)
@@ -561,6 +593,95 @@ static void the_report_says_which_members_have_not_ended_a_collective(void **sta
     images_close(&x);
 }
 
+// Rank 1 loads slowly, and enters last. Rank 0 then steps.
+static void the_report_has_the_critical_path_of_the_last_step(void **state) {
+    (void)state;
+    images x;
+    images_open(&x, 2);
+    for (int64_t at = 0; at < 2000000; at += 1000000) {
+        add(&x, 0, TRACE_SPAN_OPENED, at + 1000, (uint64_t)at, 0, "load");
+        add(&x, 0, TRACE_SPAN_CLOSED, at + 2000, (uint64_t)at, 0, "load");
+        add(&x, 1, TRACE_SPAN_OPENED, at + 100000, (uint64_t)at, 0, "load");
+        add(&x, 1, TRACE_SPAN_CLOSED, at + 500000, (uint64_t)at, 0, "load");
+        add_collective(&x, 0, (uint32_t)(at / 1000000), at + 100000, at + 700000);
+        add_collective(&x, 1, (uint32_t)(at / 1000000), at + 600000, at + 700001);
+        for (int rank = 0; rank < 2; rank++) {
+            add(&x, rank, TRACE_STEP_BEGUN, at + 710000 + rank, (uint64_t)at, 0, "");
+            add(&x, rank, TRACE_STEP_ENDED, at + 960000 - rank, (uint64_t)at, 0, "");
+        }
+    }
+    REPORT(&x, "\ncritical path of the last step, 1.00 ms\n",
+           "     400 us  40 %  worker1: span load\n",
+           "     250 us  25 %  worker0: optimizer step\n",
+           "     240 us  24 %  worker1: its program\n",
+           "     100 us  10 %  worker1 to worker0: collective all_reduce\n",
+           "    10.0 us   1 %  worker0: its program\n");
+    images_close(&x);
+}
+
+// The step calls rank 1, whose body calls rank 2.
+static void the_critical_path_leads_through_calls(void **state) {
+    (void)state;
+    images x;
+    images_open(&x, 3);
+    uint64_t outer = trace_call_id(0, 1), inner = trace_call_id(1, 1);
+    add(&x, 0, TRACE_MARK, 1000, 0, 0, "first");
+    add(&x, 0, TRACE_CALL_MADE, 1100, outer, 1, "forward");
+    add(&x, 1, TRACE_BODY_BEGUN, 1200, outer, 0, "forward");
+    add(&x, 1, TRACE_CALL_MADE, 1300, inner, 2, "embed");
+    add(&x, 2, TRACE_BODY_BEGUN, 1400, inner, 1, "embed");
+    add(&x, 2, TRACE_BODY_ENDED, 1700, inner, 0, "embed");
+    add(&x, 1, TRACE_CALL_ENDED, 1800, inner, 0, "embed");
+    add(&x, 1, TRACE_BODY_ENDED, 1900, outer, 0, "forward");
+    add(&x, 0, TRACE_CALL_ENDED, 1950, outer, 0, "forward");
+    add(&x, 0, TRACE_STEP_BEGUN, 1950, 9, 0, "");
+    add(&x, 0, TRACE_STEP_ENDED, 2000, 9, 0, "");
+    REPORT(&x, "\ncritical path of the last step, 1.00 us\n",
+           "     300 ns  30 %  worker2: body embed\n", "     200 ns  20 %  worker1: body forward\n",
+           "     100 ns  10 %  worker0 to worker1: body forward\n",
+           "     100 ns  10 %  worker1 to worker2: body embed\n",
+           "     100 ns  10 %  worker2 to worker1: call embed\n",
+           "     100 ns  10 %  worker0: its program\n",
+           "      50 ns   5 %  worker1 to worker0: call forward\n",
+           "      50 ns   5 %  worker0: optimizer step\n");
+    images_close(&x);
+}
+
+// Of one host and several, with times of any file.
+static void any_records_give_a_report(void **state) {
+    (void)state;
+    static const int64_t jumps[] = { 1, 1000, 100000000, INT64_MAX / 3 };
+    for (unsigned seed = 0; seed < (unsigned)testing_scaled(300); seed++) {
+        images x;
+        clocks c;
+        unsigned random = seed;
+        int64_t at[3] = { 0 };
+        testing_note("seed %u", seed);
+        images_open(&x, 3);
+        for (int i = 0; i < 3; i++)
+            snprintf(x.of[i].host, sizeof x.of[i].host, "%c", 'a' + rand_r(&random) % 3);
+        for (int i = 0; i < 200; i++) {
+            int kind = 1 + rand_r(&random) % (TRACE_KIND_COUNT - 1), rank = rand_r(&random) % 3;
+            int64_t jump = jumps[i % 40 ? rand_r(&random) % 3 : (int)(seed % 4)];
+            if (at[rank] < INT64_MAX - jump) at[rank] += jump;
+            const char *name = kind == TRACE_COLLECTIVE_ENTERED ? "barrier" : "x";
+            add(&x, rank, kind, at[rank], (uint64_t)rand_r(&random) % 8,
+                (uint64_t)rand_r(&random) % 3, name);
+        }
+        assert_true(prepare_images(x.of, 3, 0, &c));
+        char *text = NULL;
+        size_t size;
+        FILE *f = open_memstream(&text, &size);
+        assert_non_null(f);
+        assert_true(report_print(x.of, 3, &c, f));
+        fclose(f);
+        assert_non_null(strstr(text, "worker2: records of "));
+        free(text);
+        clocks_fini(&c);
+        images_close(&x);
+    }
+}
+
 // ---- Parts --------------------------------------------------------------------------------------
 
 static void percentiles_are_within_4_percent(void **state) {
@@ -600,12 +721,15 @@ GW_TESTS(trace_timeline, protoc_is_installed, begin_and_end_are_one_slice,
          each_kind_of_a_begin_is_before_its_end, every_kind_has_an_event,
          a_missing_end_is_the_last_record_and_marked,
          a_missing_begin_is_the_first_record_and_marked,
+         what_is_missing_in_a_gap_is_there_and_marked,
          of_several_begins_of_an_id_the_last_is_ended_first, any_records_give_slices_that_nest,
          a_call_leads_to_its_body_and_back, calls_at_one_time_are_on_rows_of_their_own,
          rows_are_bounded, the_last_that_enters_a_collective_leads_to_the_ends_of_the_others,
          a_pass_leads_to_its_parts_on_other_workers, names_may_be_any_text, the_file_has_no_script,
-         numbers_that_cannot_be_drawn_are_noted, hosts_are_aligned_by_wall_time_and_that_is_said,
+         numbers_that_cannot_be_drawn_are_noted,
+         hosts_without_messages_are_aligned_by_wall_time_and_that_is_said,
          times_beyond_all_do_no_harm, only_the_last_seconds_are_kept,
-         the_report_has_times_and_stragglers,
+         the_report_has_times_and_stragglers, the_report_has_the_critical_path_of_the_last_step,
+         the_critical_path_leads_through_calls, any_records_give_a_report,
          the_report_says_which_members_have_not_ended_a_collective,
          percentiles_are_within_4_percent, a_table_finds_what_was_put_and_not_removed);

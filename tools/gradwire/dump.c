@@ -7,9 +7,8 @@
 
 #include "observe/subject.h"
 #include "observe/text.h"
+#include "options/arguments.h"
 #include "options/command.h"
-#include "options/parse.h"
-#include "options/usage.h"
 
 enum { LAST_RECORDS = 50 };
 
@@ -32,26 +31,15 @@ typedef struct wish {
     int last;
 } wish;
 
-// Returns -1, or the exit code.
 static int read_arguments(int argc, char **argv, wish *w) {
-    static const char *const options[] = { "--last", "-o", "--help", NULL };
-    for (int i = 1; i < argc; i++) {
-        const char *x = argv[i];
-        if (strcmp(x, "--help") == 0) {
-            print_usage();
-            return 0;
-        }
-        if (strcmp(x, "-o") == 0 && i + 1 < argc) {
-            w->file = argv[++i];
-        } else if (strncmp(x, "--last=", 7) == 0) {
-            if (!parse_int("--last", x + 7, 0, 1024 * 1024, &w->last)) return EXIT_USAGE;
-        } else if (x[0] == '-' || w->wanted) {
-            return usage_refuse("dump", x, options);
-        } else {
-            w->wanted = x;
-        }
-    }
-    return -1;
+    const argument options[] = {
+        { "--last", ARGUMENT_NUMBER, .number = &w->last, .max = 1024 * 1024 },
+        { "-o", ARGUMENT_NEXT, .text = &w->file },
+        { 0 },
+    };
+    return arguments_read(
+        &(arguments){ "dump", print_usage, options, .wanted = &w->wanted, .wanted_max = 1 }, argc,
+        argv);
 }
 
 int dump_command(int argc, char **argv) {

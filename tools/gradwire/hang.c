@@ -2,12 +2,10 @@
 #include "observe/hang.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "observe/subject.h"
+#include "options/arguments.h"
 #include "options/command.h"
-#include "options/parse.h"
-#include "options/usage.h"
 
 static void print_usage(void) {
     printf("usage: gradwire hang [--json] [--min-seconds=S] [JOB | PID | FILE.gwt]\n\n"
@@ -25,28 +23,18 @@ static void print_usage(void) {
            "Exit code: 0; 1 if there is no such job or file.\n");
 }
 
-// Returns -1, or the exit code.
 static int read_arguments(int argc, char **argv, hang_options *o, const char **wanted) {
-    static const char *const options[] = { "--json", "--min-seconds", "--help", NULL };
-    int64_t min_ms;
-    for (int i = 1; i < argc; i++) {
-        const char *x = argv[i];
-        if (strcmp(x, "--help") == 0) {
-            print_usage();
-            return 0;
-        }
-        if (strcmp(x, "--json") == 0) {
-            o->json = true;
-        } else if (strncmp(x, "--min-seconds=", 14) == 0) {
-            if (!parse_seconds("--min-seconds", x + 14, &min_ms)) return EXIT_USAGE;
-            o->min_ns = min_ms * 1000000;
-        } else if (x[0] == '-' || *wanted) {
-            return usage_refuse("hang", x, options);
-        } else {
-            *wanted = x;
-        }
-    }
-    return -1;
+    int64_t min_ms = 0;
+    const argument options[] = {
+        { "--json", ARGUMENT_FLAG, .flag = &o->json },
+        { "--min-seconds", ARGUMENT_SECONDS, .ms = &min_ms },
+        { 0 },
+    };
+    int code = arguments_read(
+        &(arguments){ "hang", print_usage, options, .wanted = wanted, .wanted_max = 1 }, argc,
+        argv);
+    o->min_ns = min_ms * 1000000;
+    return code;
 }
 
 int hang_command(int argc, char **argv) {

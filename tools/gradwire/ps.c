@@ -1,12 +1,11 @@
 // gradwire ps: the workers of this user on this host.
 #include <stdio.h>
-#include <string.h>
 
 #include "observe/find.h"
 #include "observe/subject.h"
 #include "observe/workers.h"
+#include "options/arguments.h"
 #include "options/command.h"
-#include "options/usage.h"
 
 static void print_usage(void) {
     printf(
@@ -21,22 +20,13 @@ static void print_usage(void) {
 }
 
 int ps_command(int argc, char **argv) {
-    static const char *const options[] = { "--json", "--help", NULL };
     const char *wanted = NULL;
     bool json = false;
     found f;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0) {
-            print_usage();
-            return 0;
-        }
-        if (strcmp(argv[i], "--json") == 0)
-            json = true;
-        else if (argv[i][0] == '-' || wanted)
-            return usage_refuse("ps", argv[i], options);
-        else
-            wanted = argv[i];
-    }
+    const argument options[] = { { "--json", ARGUMENT_FLAG, .flag = &json }, { 0 } };
+    int code = arguments_read(
+        &(arguments){ "ps", print_usage, options, .wanted = &wanted, .wanted_max = 1 }, argc, argv);
+    if (code >= 0) return code;
     if (!subject_open("ps", wanted, false, &f)) return 1;
     if (json)
         workers_write_json(f.images, f.count, stdout);

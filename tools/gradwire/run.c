@@ -13,6 +13,7 @@
 #include "launch/dry_run.h"
 #include "job/job.h"
 #include "job/slots.h"
+#include "recorder/recorder_main.h"
 #include "watch/other_hosts.h"
 #include "system/port.h"
 #include "launch/start.h"
@@ -78,9 +79,22 @@ static bool open_port(job *j) {
     return j->port > 0;
 }
 
+// "t.pftrace"; of host 2 "t.host2.pftrace".
+static void write_trace(job *j) {
+    const char *file = j->options.trace.file, *name = strrchr(file, '/');
+    const char *end = strrchr(name ? name : file, '.');
+    char path[TRACE_FILE_MAX], host[24] = "", text[RECORDER_TEXT_SIZE];
+    int size = (int)(end ? end - file : (ptrdiff_t)strlen(file));
+    if (run_has_hosts(&j->options)) snprintf(host, sizeof host, ".host%d", j->options.node_rank);
+    snprintf(path, sizeof path, "%.*s%s%s", size, file, host, file + size);
+    recorder_finish(&j->recorder, path, text, sizeof text);
+    sink_print(j->messages, "%s", text);
+}
+
 static void close_job(job *j) {
     nodes_close(&j->nodes);
     monitor_process_close(&j->monitor);
+    if (j->recorder.pid) write_trace(j);
     guard_close(&j->guard);
     input_close(&j->input);
     if (j->port_fd >= 0) close(j->port_fd);
@@ -124,6 +138,8 @@ static const char *open_job(job *j) {
     if (!guard_open(&j->guard, j->id)) return "fork";
     if (run_has_hosts(&j->options) && !nodes_open(&j->nodes, &j->options, j->port, job_id(j)))
         return "fork";
+    if (j->options.trace.file[0] && !recorder_open(&j->recorder, &j->options.trace))
+        return "--trace";
     policy_init(&j->policy, j->options.grace_ms);
     j->judge_ms = INT64_MAX;
     return NULL;
@@ -150,6 +166,7 @@ int run_command(int argc, char **argv) {
               .signals.fd = -1,
               .nodes.fd = -1,
               .monitor = { .lifeline_fd = -1, .site = { .page_fd = -1, .metrics_fd = -1 } },
+              .recorder.fd = -1,
               .logs.events.fd = -1,
               .input = { .terminal_fd = -1, .pipe_fd = -1 } };
     if (!run_options_parse(argc, argv, &j.options, &code)) return code;

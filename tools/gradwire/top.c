@@ -1,13 +1,11 @@
 // gradwire top: what the workers of a job do now, each second.
 #include <stdio.h>
-#include <string.h>
 
 #include "live/live.h"
 #include "live/screen.h"
 #include "live/view.h"
+#include "options/arguments.h"
 #include "options/command.h"
-#include "options/parse.h"
-#include "options/usage.h"
 #include "system/clock.h"
 
 enum { INTERVAL_MS = 1000, MORE_MS = 600, STEP_MS = 100 };
@@ -38,27 +36,17 @@ typedef struct wish {
     int64_t interval_ms;
 } wish;
 
-// Returns -1, or the exit code.
 static int read_arguments(int argc, char **argv, wish *w) {
-    static const char *const options[] = { "--once", "--json", "--interval", "--help", NULL };
-    for (int i = 1; i < argc; i++) {
-        const char *x = argv[i];
-        if (strcmp(x, "--help") == 0) {
-            print_usage();
-            return 0;
-        }
-        if (strcmp(x, "--once") == 0) {
-            w->once = true;
-        } else if (strcmp(x, "--json") == 0) {
-            w->json = true;
-        } else if (strncmp(x, "--interval=", 11) == 0) {
-            if (!parse_seconds("--interval", x + 11, &w->interval_ms)) return EXIT_USAGE;
-        } else if (x[0] == '-' || w->wanted) {
-            return usage_refuse("top", x, options);
-        } else {
-            w->wanted = x;
-        }
-    }
+    const argument options[] = {
+        { "--once", ARGUMENT_FLAG, .flag = &w->once },
+        { "--json", ARGUMENT_FLAG, .flag = &w->json },
+        { "--interval", ARGUMENT_SECONDS, .ms = &w->interval_ms },
+        { 0 },
+    };
+    int code = arguments_read(
+        &(arguments){ "top", print_usage, options, .wanted = &w->wanted, .wanted_max = 1 }, argc,
+        argv);
+    if (code >= 0) return code;
     if (w->json && !w->once) {
         fprintf(stderr, "gradwire top: --json is for --once; see gradwire top --help\n");
         return EXIT_USAGE;

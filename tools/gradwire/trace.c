@@ -1,46 +1,53 @@
 // gradwire trace: the records of a job as one timeline, or as a report.
 #include <errno.h>
-#include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "observe/follow.h"
 #include "observe/subject.h"
+#include "options/arguments.h"
 #include "options/command.h"
-#include "options/parse.h"
-#include "options/usage.h"
-#include "timeline/chrome.h"
-#include "timeline/perfetto.h"
+#include "system/clock.h"
+#include "timeline/file.h"
 #include "timeline/prepare.h"
 #include "timeline/report.h"
-#include "timeline/timeline.h"
+#include "trace/kinds.h"
 
 static void print_usage(void) {
-    printf(
-        "usage: gradwire trace -o FILE [--json] [--last=SECONDS] [JOB | PID | FILE.gwt...]\n"
-        "       gradwire trace --report [--last=SECONDS] [JOB | PID | FILE.gwt...]\n\n"
-        "Writes the records of all workers of a job into one trace: those of the job on this host "
-        "(its id, the beginning\n"
-        "of its mark, or the number of a process of a worker or launcher; needed if there are "
-        "several jobs), or those of\n"
-        "files that gradwire dump has written. The workers are not asked. Open the trace with "
-        "https://ui.perfetto.dev.\n\n"
-        "  -o FILE          the trace, for Perfetto\n"
-        "  --json           as JSON, for chrome://tracing and speedscope\n"
-        "  --report         prints instead the times of workers, collectives and calls, and "
-        "which collective of each\n"
-        "                   group some members have not ended\n"
-        "  --last=SECONDS   only the records of the last SECONDS\n\n"
-        "Exit code: 0; 1 if there is no such job or file, or the trace cannot be written.\n");
+    printf("usage: gradwire trace -o FILE [--json] [--last=S] [JOB | PID | FILE.gwt...]\n"
+           "       gradwire trace -o FILE [--json] --seconds=S [--levels=L] [JOB | PID]\n"
+           "       gradwire trace --report [--last=S | --seconds=S [--levels=L]] [JOB | PID | "
+           "FILE.gwt...]\n\n"
+           "Writes the records of all workers of a job into one trace: those of the job on this "
+           "host (its "
+           "id, the beginning\n"
+           "of its mark, or the number of a process of a worker or launcher; needed if there are "
+           "several "
+           "jobs), or those of\n"
+           "files. The workers are not asked. Open the trace with https://ui.perfetto.dev.\n\n"
+           "  -o FILE        the trace, for Perfetto; FILE.json: as JSON; FILE.gwt: the records "
+           "themselves\n"
+           "  --json         as JSON, for chrome://tracing and speedscope\n"
+           "  --report       prints instead the times of workers, collectives and calls, and which "
+           "collective of each\n"
+           "                 group some members have not ended\n"
+           "  --last=S       only the records of the last S seconds that the workers have kept\n"
+           "  --seconds=S    switches records on, and takes all of the next S seconds; SIGINT ends "
+           "that earlier\n"
+           "  --levels=L     with --seconds, what is switched on, all by default: a list of %s\n\n"
+           "Exit code: 0; 1 if there is no such job or file, or the trace cannot be written.\n",
+           trace_level_names());
 }
 
 typedef struct wish {
     const char **wanted;  // of a list that ends with NULL
     int count;
-    const char *file;
+    const char *file, *level_names;
     bool json, report;
-    int64_t last_ms;
+    int64_t last_ms, seconds_ms;
+    uint32_t levels;
 } wish;
 
 static int refuse(const char *what) {
@@ -48,39 +55,45 @@ static int refuse(const char *what) {
     return EXIT_USAGE;
 }
 
-static int check(const wish *w) {
+static int check_levels(wish *w) {
+    const char *wrong;
+    size_t size;
+    w->levels = TRACE_ALL;
+    if (!w->level_names || trace_levels_parse(w->level_names, &w->levels, &wrong, &size)) return -1;
+    fprintf(stderr, "gradwire trace: --levels: %.*s is no level; there are %s\n", (int)size, wrong,
+            trace_level_names());
+    return EXIT_USAGE;
+}
+
+static int check(wish *w) {
     if (!w->file && !w->report) return refuse("-o FILE is missing");
     if (w->report && (w->file || w->json))
         return refuse("--report writes no trace: leave out -o and --json");
     for (int i = 0; w->count > 1 && i < w->count; i++)
         if (!subject_is_file(w->wanted[i])) return refuse("only files can be several");
-    return -1;
+    if (w->level_names && w->seconds_ms < 0) return refuse("--levels is for --seconds");
+    if (w->seconds_ms == 0) return refuse("--seconds takes a time, not 0");
+    if (w->seconds_ms > 0 && w->last_ms) return refuse("--last and --seconds exclude each other");
+    if (w->seconds_ms > 0 && w->count && subject_is_file(w->wanted[0]))
+        return refuse("--seconds is for a job that runs, not for a file");
+    return check_levels(w);
 }
 
 // Returns -1, or the exit code.
 static int read_arguments(int argc, char **argv, wish *w) {
-    static const char *const options[] = { "--json", "--report", "--last", "-o", "--help", NULL };
-    for (int i = 1; i < argc; i++) {
-        const char *x = argv[i];
-        if (strcmp(x, "--help") == 0) {
-            print_usage();
-            return 0;
-        }
-        if (strcmp(x, "-o") == 0 && i + 1 < argc) {
-            w->file = argv[++i];
-        } else if (strcmp(x, "--json") == 0) {
-            w->json = true;
-        } else if (strcmp(x, "--report") == 0) {
-            w->report = true;
-        } else if (strncmp(x, "--last=", 7) == 0) {
-            if (!parse_seconds("--last", x + 7, &w->last_ms)) return EXIT_USAGE;
-        } else if (x[0] == '-') {
-            return usage_refuse("trace", x, options);
-        } else {
-            w->wanted[w->count++] = x;
-        }
-    }
-    return check(w);
+    const argument options[] = {
+        { "-o", ARGUMENT_NEXT, .text = &w->file },
+        { "--json", ARGUMENT_FLAG, .flag = &w->json },
+        { "--report", ARGUMENT_FLAG, .flag = &w->report },
+        { "--last", ARGUMENT_SECONDS, .ms = &w->last_ms },
+        { "--seconds", ARGUMENT_SECONDS, .ms = &w->seconds_ms },
+        { "--levels", ARGUMENT_TEXT, .text = &w->level_names },
+        { 0 },
+    };
+    arguments x = { "trace", print_usage, options, .wanted = w->wanted, .wanted_max = argc };
+    int code = arguments_read(&x, argc, argv);
+    w->count = x.wanted_count;
+    return code >= 0 ? code : check(w);
 }
 
 // ---- Images -------------------------------------------------------------------------------------
@@ -112,79 +125,104 @@ static bool open_all(const wish *w, found *out) {
     return ok;
 }
 
-// ---- Writing ------------------------------------------------------------------------------------
+// ---- A job that runs ------------------------------------------------------------------------------
 
-static bool write_trace(const found *f, int hosts, bool json, FILE *to) {
-    perfetto *p = json ? NULL : perfetto_open(to);
-    chrome *c = json ? chrome_open(to) : NULL;
-    visitor v = { 0 };
-    if (p) v = perfetto_visitor(p);
-    if (c) v = chrome_visitor(c);
-    bool has_memory = (p || c) && timeline_visit(f->images, f->count, hosts, &v);
-    bool ok = true;
-    if (p) ok = perfetto_close(p);
-    if (c) ok = chrome_close(c);
-    if (!has_memory) errno = ENOMEM;
-    return ok && has_memory;
+static void print_lost(const capture *c, const found *f) {
+    uint64_t overtaken = 0, left_out = 0;
+    for (int i = 0; i < f->count; i++)
+        for (int k = 0; k < f->images[i].thread_count; k++) {
+            overtaken += f->images[i].threads[k].overtaken;
+            left_out += f->images[i].threads[k].left_out;
+        }
+    if (overtaken)
+        fprintf(stderr,
+                "gradwire trace: %" PRIu64 " records were overwritten before they were read; "
+                "GW_FLIGHT=%d keeps more of each thread\n",
+                overtaken, TRACE_RECORDS * 8);
+    if (left_out)
+        fprintf(stderr, "gradwire trace: %" PRIu64 " records are left out, behind the first %d\n",
+                left_out, CAPTURE_RECORDS_MAX);
+    if (capture_refused(c))
+        fprintf(stderr, "gradwire trace: the memory of %d processes cannot be read any more: %s\n",
+                capture_refused(c), capture_why(c));
 }
 
-// Into a new file in the same folder, which then gets its name.
-static bool write_file(const found *f, int hosts, const wish *w) {
-    char *path = NULL;
-    if (asprintf(&path, "%s.XXXXXX", w->file) < 0) return false;
-    int fd = mkostemp(path, O_CLOEXEC);
-    FILE *to = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (fd >= 0 && !to) close(fd);
-    bool ok = to && write_trace(f, hosts, w->json, to);
-    int error = errno;
-    if (to && fclose(to) != 0 && ok) {
-        ok = false;
-        error = errno;
-    }
-    if (ok && rename(path, w->file) != 0) {
-        ok = false;
-        error = errno;
-    }
-    if (!ok && fd >= 0) unlink(path);
-    free(path);
-    errno = error;
+// Takes what the workers of the job do in the next seconds.
+static bool capture_all(const wish *w, found *out) {
+    char why[FIND_WHY_SIZE] = "no memory";
+    int64_t begun_ms = clock_now_ms();
+    capture *c = capture_open(&(capture_options){ .levels = w->levels });
+    bool ok = c && follow_job(c, w->wanted[0], w->seconds_ms, why, sizeof why);
+    if (ok && follow_signal())
+        fprintf(stderr, "gradwire trace: %s after %.1f s\n", strsignal(follow_signal()),
+                (double)(clock_now_ms() - begun_ms) * 1e-3);
+    *out = (found){ 0 };
+    ok = ok && capture_finish(c, &out->images, &out->count);
+    if (ok)
+        print_lost(c, out);
+    else
+        fprintf(stderr, "gradwire trace: %s\n", why);
+    if (c) capture_close(c);
     return ok;
 }
 
-static int print_report(const found *f, int hosts) {
-    report *r = report_open(f->images, f->count);
-    visitor v = { 0 };
-    if (r) v = report_visitor(r);
-    bool ok = r && timeline_visit(f->images, f->count, hosts, &v) && report_write(r, stdout);
-    if (r) report_close(r);
+// ---- Writing ------------------------------------------------------------------------------------
+
+static int print_report(const found *f, const clocks *c) {
+    bool ok = report_print(f->images, f->count, c, stdout);
     if (!ok) fprintf(stderr, "gradwire trace: no memory\n");
     return ok ? 0 : 1;
 }
 
-static int run(const wish *w, found *f) {
-    int hosts = prepare_images(f->images, f->count, w->last_ms * 1000000);
-    if (hosts > 1)
-        fprintf(stderr,
-                "gradwire trace: the clocks of %d hosts are aligned by their wall time; the order "
-                "of events of "
-                "different hosts is not certain\n",
-                hosts);
-    if (w->report) return print_report(f, hosts);
-    if (write_file(f, hosts, w)) return 0;
+// A line for each host but the first.
+static void print_clocks(const clocks *c) {
+    for (int i = 1; i < c->host_count; i++) {
+        const clocks_host *h = &c->hosts[i];
+        fprintf(stderr, "gradwire trace: the clock of host %s is aligned by %s", h->name,
+                clocks_words(h));
+        if (!h->reason)
+            fprintf(stderr, ", and is exact to %.1f us", (double)h->uncertainty_ns * 1e-3);
+        fprintf(stderr, "\n");
+    }
+}
+
+static int refuse_file(const wish *w) {
     fprintf(stderr, "gradwire trace: %s: %s\n", w->file, strerror(errno));
     return 1;
 }
 
+static int write_all(const wish *w, found *f, trace_file *file) {
+    clocks c = { 0 };
+    bool has_times = w->report || file->format != TRACE_RECORDS_THEMSELVES;
+    if (has_times && !prepare_images(f->images, f->count, w->last_ms * 1000000, &c)) {
+        fprintf(stderr, "gradwire trace: no memory\n");
+        return 1;
+    }
+    print_clocks(&c);
+    int code = w->report                                         ? print_report(f, &c)
+               : trace_file_write(file, f->images, f->count, &c) ? 0
+                                                                 : refuse_file(w);
+    clocks_fini(&c);
+    return code;
+}
+
+static int run(const wish *w) {
+    found f = { 0 };
+    trace_file file = { 0 };
+    bool takes_time = w->seconds_ms > 0;
+    // What cannot be written is an error before the time of a capture.
+    if (w->file && !trace_file_open(&file, w->file, w->json)) return refuse_file(w);
+    int code = (takes_time ? capture_all(w, &f) : open_all(w, &f)) ? write_all(w, &f, &file) : 1;
+    find_free(&f);
+    if (w->file) trace_file_close(&file);
+    return code;
+}
+
 int trace_command(int argc, char **argv) {
-    wish w = { .wanted = calloc((size_t)argc + 1, sizeof *w.wanted) };
-    found f;
+    wish w = { .wanted = calloc((size_t)argc + 1, sizeof *w.wanted), .seconds_ms = -1 };
     if (!w.wanted) return EXIT_OWN_FAILURE;
     int code = read_arguments(argc, argv, &w);
-    if (code < 0) code = open_all(&w, &f) ? -1 : 1;
-    if (code < 0) {
-        code = run(&w, &f);
-        find_free(&f);
-    }
+    if (code < 0) code = run(&w);
     free(w.wanted);
     return code;
 }

@@ -15,6 +15,7 @@
 #include "hosts/nodes.h"
 #include "monitor/process.h"
 #include "observe/progress.h"
+#include "recorder/recorder.h"
 #include "output/output.h"
 #include "output/log_folder.h"
 #include "options/budget.h"
@@ -107,6 +108,7 @@ typedef struct job {
     int port;
     nodes nodes;
     monitor_process monitor;
+    recorder recorder;  // of --trace
     input input;
     sink sinks[OUTPUTS];
     sink *to[OUTPUTS];  // one sink for both when both lead to the same file

@@ -208,6 +208,13 @@ static bool open_outputs(job *j, int index, int write_fds[OUTPUTS]) {
     return true;
 }
 
+static void trace_rank(const job *j, const rank *r) {
+    recorder_prepare(&j->options.trace, r->flight_fd);
+    if (recorder_add(&j->recorder, r->flight_fd)) return;
+    sink_print(j->messages, "--trace: rank %d is not in the trace: %s",
+               run_rank(&j->options, (int)(r - j->ranks)), strerror(errno));
+}
+
 // NULL, or what failed, with errno.
 static const char *fork_rank(start *s, int index) {
     job *j = s->job;
@@ -222,6 +229,7 @@ static const char *fork_rank(start *s, int index) {
     bool is_off = wish && strcmp(wish, "0") == 0;
     int flight_fd = is_off ? -1 : trace_memory_make();
     r->flight_fd = flight_fd > 0 ? flight_fd : 0;  // without it the worker makes its own
+    if (r->flight_fd && j->recorder.pid) trace_rank(j, r);
     pid_t pid = fork();
     if (pid == 0) become_rank(s, index, write_fds);
     int error = errno;

@@ -1,6 +1,6 @@
 #include "live/live.h"
 
-#include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,34 +38,25 @@ bool live_is_incomplete(const live *l) {
 
 // ---- Reading again ------------------------------------------------------------------------------
 
-// The memory of |x|, if |fd| is that: its tables and times replace the old ones.
-static bool take_tables(image *x, int fd) {
+// |fd| is the memory of |x|: its tables and times replace the old ones.
+static void take_tables(image *x, int fd) {
     image fresh;
     char why[IMAGE_WHY_SIZE];
-    if (!image_take_tables(fd, &fresh, why, sizeof why)) return false;
-    bool is_it = fresh.pid == x->pid && fresh.start_time == x->start_time;
-    if (is_it) {
-        image old = *x;
-        x->agents = fresh.agents;
-        x->agent_count = fresh.agent_count;
-        x->taken = fresh.taken;
-        fresh.agents = old.agents;
-        fresh.agent_count = old.agent_count;
-    }
+    if (!image_take_tables(fd, &fresh, why, sizeof why)) return;
+    image old = *x;
+    x->agents = fresh.agents;
+    x->agent_count = fresh.agent_count;
+    x->taken = fresh.taken;
+    fresh.agents = old.agents;
+    fresh.agent_count = old.agent_count;
     image_free(&fresh);
-    return is_it;
 }
 
 static void read_tables(image *x) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)x->pid);
-    DIR *folder = opendir(path);
-    bool is_read = false;
-    for (int fd; folder && !is_read && (fd = find_next_memory(folder)) >= 0;) {
-        is_read = take_tables(x, fd);
-        close(fd);
-    }
-    if (folder) closedir(folder);
+    int fd = find_open(x, O_RDONLY);
+    if (fd < 0) return;
+    take_tables(x, fd);
+    close(fd);
 }
 
 // ---- Workers ------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 //
 //     "gwtdump1" | version u32 | count u32 | count times: size u64, bytes of an image
 //
-// Integers are little-endian. Strings are only those that records have. A file has at most DUMP_BYTES: the oldest
+// Integers are little-endian. Strings are only those that records have. A dump has at most DUMP_BYTES: the oldest
 // records are left out and counted.
 #ifndef GRADWIRE_DUMP_H
 #define GRADWIRE_DUMP_H
@@ -10,7 +10,13 @@
 #include "base/bytes.h"
 #include "observe/image.h"
 
-enum { DUMP_BYTES = 20 * 1000 * 1000, DUMP_VERSION = 1, DUMP_IMAGES_MAX = 1024 };
+enum {
+    DUMP_BYTES = 20 * 1000 * 1000,
+    DUMP_READ_BYTES_MAX =
+        1024 * 1024 * 1024,  // of a file that is read; traces may be larger than dumps
+    DUMP_VERSION = 1,
+    DUMP_IMAGES_MAX = 1024
+};
 
 #define DUMP_MAGIC "gwtdump1"  // 8 bytes, without the zero
 

@@ -11,7 +11,7 @@
 #include "observe/dump.h"
 #include "trace/kinds.h"
 
-enum { FILE_BYTES_MAX = 64 * 1024 * 1024, RECORD_BYTES = 30 };
+enum { RECORD_BYTES = 30 };
 
 typedef struct decoding {
     reader in;
@@ -276,8 +276,8 @@ bool dump_read(const char *path, image **out_images, int *out_count, char *why, 
         return false;
     }
     bool ok = false;
-    if (!S_ISREG(is.st_mode) || is.st_size > FILE_BYTES_MAX)
-        snprintf(why, why_size, "it is no file of at most %d bytes", FILE_BYTES_MAX);
+    if (!S_ISREG(is.st_mode) || is.st_size > DUMP_READ_BYTES_MAX)
+        snprintf(why, why_size, "it is no file of at most %d bytes", DUMP_READ_BYTES_MAX);
     else
         ok = read_file(fd, (size_t)is.st_size, &data, why, why_size);
     close(fd);

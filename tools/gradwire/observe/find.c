@@ -123,20 +123,41 @@ static void look_at(finding *f, int fd, pid_t holder) {
 
 // ---- Processes ----------------------------------------------------------------------------------
 
-int find_next_memory(DIR *folder) {
+// Opens the next one of the memories among the descriptors in |folder|, /proc/PID/fd; -1: there are no more.
+static int open_next_memory(DIR *folder, int flags) {
     for (struct dirent *e; (e = readdir(folder));) {
         char link[sizeof LINK_BEGINNING];
         ssize_t n = readlinkat(dirfd(folder), e->d_name, link, sizeof link - 1);
         if (n != sizeof link - 1 || memcmp(link, LINK_BEGINNING, sizeof link - 1) != 0) continue;
         // By now it may be something else: opening it must not wait.
-        int fd = openat(dirfd(folder), e->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        int fd = openat(dirfd(folder), e->d_name, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (fd >= 0) return fd;
     }
     return -1;
 }
 
+static DIR *open_descriptors(pid_t pid) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    return opendir(path);
+}
+
+static bool is_memory_of(int fd, const image *x) {
+    trace_header h;
+    return pread(fd, &h, sizeof h, 0) == sizeof h && h.owner == x->pid &&
+           h.start_time == x->start_time;
+}
+
+int find_open(const image *x, int flags) {
+    DIR *folder = open_descriptors(x->pid);
+    int fd = -1;
+    while (folder && (fd = open_next_memory(folder, flags)) >= 0 && !is_memory_of(fd, x)) close(fd);
+    if (folder) closedir(folder);
+    return fd;
+}
+
 static void look_at_descriptors(finding *f, pid_t pid, DIR *folder) {
-    for (int fd; !f->failed && (fd = find_next_memory(folder)) >= 0;) {
+    for (int fd; !f->failed && (fd = open_next_memory(folder, O_RDONLY)) >= 0;) {
         look_at(f, fd, pid);
         close(fd);
     }
@@ -150,10 +171,7 @@ static bool is_ours(pid_t pid) {
 }
 
 static void look_at_process(finding *f, pid_t pid) {
-    char path[64];
-    if (!is_ours(pid)) return;
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
-    DIR *folder = opendir(path);
+    DIR *folder = is_ours(pid) ? open_descriptors(pid) : NULL;
     if (!folder) return;
     look_at_descriptors(f, pid, folder);
     closedir(folder);
@@ -322,15 +340,16 @@ static const image *find_second_job(const found *f, const image **out_first) {
     return NULL;
 }
 
-bool find_job(const char *wanted, found *out, char *why, size_t why_size) {
+static bool find_one(const char *wanted, image_taker *take, found *out, char *why,
+                     size_t why_size) {
     char list[FIND_WHY_SIZE / 2] = "", key[FIND_KEY_SIZE];
     const image *first = NULL, *second;
-    if (!find_images(wanted, out, why, why_size)) return false;
+    if (!find(wanted, take, out, why, why_size)) return false;
     int count = list_jobs(out, list, sizeof list);
     if (count == 1 && wanted && process_of(wanted)) {
         find_key(&out->images[0], key);
         find_free(out);
-        if (!find_images(key, out, why, why_size)) return false;
+        if (!find(key, take, out, why, why_size)) return false;
     }
     second = find_second_job(out, &first);
     if (count == 1 && !second) return true;
@@ -343,4 +362,12 @@ bool find_job(const char *wanted, found *out, char *why, size_t why_size) {
                  first->mark, second->mark);
     find_free(out);
     return false;
+}
+
+bool find_job(const char *wanted, found *out, char *why, size_t why_size) {
+    return find_one(wanted, image_take, out, why, why_size);
+}
+
+bool find_job_tables(const char *wanted, found *out, char *why, size_t why_size) {
+    return find_one(wanted, image_take_tables, out, why, why_size);
 }

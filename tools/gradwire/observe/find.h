@@ -5,8 +5,6 @@
 #ifndef GRADWIRE_FIND_H
 #define GRADWIRE_FIND_H
 
-#include <dirent.h>
-
 #include "observe/image.h"
 
 enum { FIND_KEY_SIZE = 256, FIND_WHY_SIZE = 1024 };
@@ -28,13 +26,16 @@ bool find_tables(const char *wanted, found *out, char *why, size_t why_size);
 // The same for the whole of one job: with the number of a process, its job. If there are several, |why| lists them.
 bool find_job(const char *wanted, found *out, char *why, size_t why_size);
 
+// The same without records and strings.
+bool find_job_tables(const char *wanted, found *out, char *why, size_t why_size);
+
 void find_free(found *f);
+
+// Opens the memory of the process of |x|, which runs, with |flags| of open(); -1: it is gone, or cannot be opened.
+int find_open(const image *x, int flags);
 
 // Looks up whether the process of an image runs, and where its threads sleep: fills |life|, |wchan|, and |in| of bodies.
 void find_life(image *x);
-
-// Opens the next one of the memories among the descriptors in |folder|, /proc/PID/fd; -1: there are no more.
-int find_next_memory(DIR *folder);
 
 // The name of its job: its id, else its mark, else "parent-77" with the number of the parent process.
 void find_key(const image *x, char out[FIND_KEY_SIZE]);

@@ -1,7 +1,6 @@
 #include "observe/image.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,34 +13,12 @@
 
 // What is known while an image is made.
 typedef struct taking {
-    int fd;
+    memory_reader from;
     image *image;
-    uint32_t string_bytes;
-    char *why;
-    size_t why_size;
 } taking;
 
-__attribute__((format(printf, 2, 3))) static bool refuse(const taking *t, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(t->why, t->why_size, format, args);
-    va_end(args);
-    return false;
-}
-
 static bool refuse_without_memory(const taking *t) {
-    return refuse(t, "no memory");
-}
-
-static bool read_at(const taking *t, void *out, size_t size, uint64_t offset) {
-    for (size_t done = 0; done < size;) {
-        ssize_t n = pread(t->fd, (char *)out + done, size - done, (off_t)(offset + done));
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return refuse(t, "it cannot be read: %s", strerror(errno));
-        if (n == 0) return refuse(t, "it ends at byte %llu", (unsigned long long)(offset + done));
-        done += (size_t)n;
-    }
-    return true;
+    return memory_refuse(&t->from, "no memory");
 }
 
 static void copy_text(char *out, size_t size, const char *from) {
@@ -57,22 +34,26 @@ static bool is_ring_size(uint32_t n) {
 
 static bool check_header(const taking *t, const trace_header *h) {
     struct stat is;
-    if (fstat(t->fd, &is) != 0) return refuse(t, "it cannot be read: %s", strerror(errno));
+    if (fstat(t->from.fd, &is) != 0)
+        return memory_refuse(&t->from, "it cannot be read: %s", strerror(errno));
     if (memcmp(h->magic, TRACE_MAGIC, sizeof h->magic) != 0)
-        return refuse(t, h->magic[0] ? "it has a wrong magic number" : "it is not complete yet");
+        return memory_refuse(&t->from, h->magic[0] ? "it has a wrong magic number"
+                                                   : "it is not complete yet");
     if (h->version != TRACE_VERSION)
-        return refuse(t, "it has version %u; this gradwire reads version %d", h->version,
-                      TRACE_VERSION);
+        return memory_refuse(&t->from, "it has version %u; this gradwire reads version %d",
+                             h->version, TRACE_VERSION);
     if (!is_ring_size(h->ring_records))
-        return refuse(t, "it has %u records a thread, which is no possible number",
-                      h->ring_records);
+        return memory_refuse(&t->from, "it has %u records a thread, which is no possible number",
+                             h->ring_records);
     uint64_t needed = trace_memory_bytes(h->ring_records);
     if ((uint64_t)is.st_size < needed)
-        return refuse(t, "it has %lld of %llu bytes", (long long)is.st_size,
-                      (unsigned long long)needed);
-    if (h->clock > TRACE_CLOCK_COUNTER) return refuse(t, "it has an unknown clock, %u", h->clock);
+        return memory_refuse(&t->from, "it has %lld of %llu bytes", (long long)is.st_size,
+                             (unsigned long long)needed);
+    if (h->clock > TRACE_CLOCK_COUNTER)
+        return memory_refuse(&t->from, "it has an unknown clock, %u", h->clock);
 #if !defined(__x86_64__)
-    if (h->clock == TRACE_CLOCK_COUNTER) return refuse(t, "this processor has no such counter");
+    if (h->clock == TRACE_CLOCK_COUNTER)
+        return memory_refuse(&t->from, "this processor has no such counter");
 #endif
     return true;
 }
@@ -80,14 +61,14 @@ static bool check_header(const taking *t, const trace_header *h) {
 static bool take_header(taking *t) {
     image *x = t->image;
     trace_header h;
-    if (!read_at(t, &h, sizeof h, 0)) return false;
+    if (!memory_read(&t->from, &h, sizeof h, 0)) return false;
     x->pid = (pid_t)atomic_load_explicit(&h.owner, memory_order_relaxed);
-    if (x->pid <= 0) return refuse(t, "no process has taken it");
+    if (x->pid <= 0) return memory_refuse(&t->from, "no process has taken it");
     if (!check_header(t, &h)) return false;
     x->taken = trace_now((trace_clock)h.clock);
     if (h.opened.monotonic_ns < 0 || h.opened.monotonic_ns > x->taken.monotonic_ns ||
         h.opened.ticks > x->taken.ticks)
-        return refuse(t, "it was opened in the future");
+        return memory_refuse(&t->from, "it was opened in the future");
     x->start_time = h.start_time;
     x->clock = (trace_clock)h.clock;
     x->opened = h.opened;
@@ -105,7 +86,7 @@ static bool take_header(taking *t) {
 // ---- Workers ------------------------------------------------------------------------------------
 
 static bool read_written(const taking *t, uint64_t row_at, uint64_t *out) {
-    return read_at(t, out, sizeof *out, row_at + offsetof(trace_agent_row, written));
+    return memory_read(&t->from, out, sizeof *out, row_at + offsetof(trace_agent_row, written));
 }
 
 // Reads the half that is not written at the moment into |r|; |*is_one|: whether it is a table.
@@ -113,7 +94,7 @@ static bool read_table(const taking *t, uint64_t row_at, uint64_t written, trace
                        trace_table *out, bool *is_one) {
     size_t half = written % 2, at = offsetof(trace_agent_row, tables) + half * sizeof r->tables[0];
     *is_one = false;
-    if (!read_at(t, &r->tables[half], sizeof r->tables[0], row_at + at)) return false;
+    if (!memory_read(&t->from, &r->tables[half], sizeof r->tables[0], row_at + at)) return false;
     uint32_t size = r->tables[half].bytes;
     *is_one = size <= sizeof r->tables[0].data && trace_table_read(r->tables[half].data, size, out);
     return true;
@@ -142,7 +123,7 @@ static bool take_table(const taking *t, uint64_t row_at, trace_agent_row *r, ima
 
 static bool take_row(const taking *t, int row, trace_agent_row *r) {
     uint64_t at = trace_agents_at() + (uint64_t)row * sizeof *r;
-    if (!read_at(t, r, offsetof(trace_agent_row, tables), at)) return false;
+    if (!memory_read(&t->from, r, offsetof(trace_agent_row, tables), at)) return false;
     bool is_open = atomic_load_explicit(&r->is_open, memory_order_relaxed);
     if (!is_open && !r->name[0]) return true;
     image_agent *a = &t->image->agents[t->image->agent_count++];
@@ -182,88 +163,57 @@ static uint8_t agent_of(const image *x, uint8_t row) {
     return IMAGE_NO_AGENT;
 }
 
-// Adds those of |events| that are records |first|, |first| + 1, ... of the ring.
-static void add_records(const image *x, image_thread *thread, const trace_event *events,
-                        uint64_t first, uint32_t count) {
+// In place: both have 32 bytes.
+static image_record *convert(const image *x, trace_event *events, uint32_t count) {
+    _Static_assert(sizeof(image_record) == sizeof(trace_event),
+                   "a record takes the place of an event");
+    image_record *records = (image_record *)(void *)events;
+    int64_t last_ns = INT64_MIN;
     for (uint32_t i = 0; i < count; i++) {
-        const trace_event *e = &events[i];
-        if (e->number != (uint16_t)(first + i) || !e->kind || e->kind >= TRACE_KIND_COUNT) continue;
-        image_record r = { .at_ns = ns_of(x, e->ticks),
-                           .id = e->id,
-                           .value = e->value,
-                           .name = e->name,
-                           .agent = agent_of(x, e->agent),
-                           .kind = e->kind };
+        trace_event e;
+        memcpy(&e, (const char *)events + (size_t)i * sizeof e, sizeof e);
+        image_record r = { .at_ns = ns_of(x, e.ticks),
+                           .id = e.id,
+                           .value = e.value,
+                           .name = e.name,
+                           .agent = agent_of(x, e.agent),
+                           .kind = e.kind };
         // Counters of two processors may differ by less than a record takes.
-        if (thread->record_count && r.at_ns < thread->records[thread->record_count - 1].at_ns)
-            r.at_ns = thread->records[thread->record_count - 1].at_ns;
-        thread->records[thread->record_count++] = r;
+        if (r.at_ns < last_ns) r.at_ns = last_ns;
+        last_ns = r.at_ns;
+        memcpy(&records[i], &r, sizeof r);
     }
+    return records;
 }
 
-static bool read_head(const taking *t, int row, uint64_t *out) {
-    return read_at(t, out, sizeof *out,
-                   trace_threads_at() + (uint64_t)row * sizeof(trace_thread_row) +
-                       offsetof(trace_thread_row, head));
-}
-
-// Records |first| to |head| - 1 of the ring, in order.
-static bool read_ring(const taking *t, int row, uint64_t first, uint64_t head, trace_event *out) {
-    uint64_t size = t->image->ring_records;
-    uint64_t at = trace_rings_at() + (uint64_t)row * trace_ring_bytes(t->image->ring_records);
-    uint64_t count = head - first, start = first % size;
-    uint64_t straight = count < size - start ? count : size - start;
-    return read_at(t, out, straight * sizeof *out, at + start * sizeof *out) &&
-           read_at(t, out + straight, (count - straight) * sizeof *out, at);
-}
-
-// The writer may write record |after| meanwhile, where record |after| - |size| was.
-static uint64_t first_whole(uint64_t after, uint64_t size) {
-    return after >= size ? after - size + 1 : 0;
-}
-
-static bool take_ring(const taking *t, int row, image_thread *thread, uint64_t head) {
+// The records of the thread become those of |t|.
+static void take_thread(const taking *t, int row, const trace_thread_row *r, rings_thread *from) {
     image *x = t->image;
-    uint64_t first = first_whole(head, x->ring_records), after = 0;
-    uint32_t count = (uint32_t)(head - first);
-    trace_event *events = malloc((count ? count : 1) * sizeof *events);
-    thread->records = malloc((count ? count : 1) * sizeof *thread->records);
-    bool ok = events && thread->records;
-    if (!ok) refuse_without_memory(t);
-    ok = ok && read_ring(t, row, first, head, events) && read_head(t, row, &after);
-    if (ok && after >= head) {
-        uint64_t whole = first_whole(after, x->ring_records);
-        uint32_t lost = whole <= first          ? 0
-                        : whole - first < count ? (uint32_t)(whole - first)
-                                                : count;
-        add_records(x, thread, events + lost, first + lost, count - lost);
-    }
-    thread->lost = head - thread->record_count;
-    free(events);
-    return ok;
-}
-
-static bool take_thread(const taking *t, int row, const trace_thread_row *r) {
-    image *x = t->image;
-    uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
-    if (!head) return true;
+    if (!from->count && !from->lost && !from->left_out) return;
     image_thread *thread = &x->threads[x->thread_count++];
-    *thread =
-        (image_thread){ .row = row, .tid = atomic_load_explicit(&r->tid, memory_order_relaxed) };
+    *thread = (image_thread){ .row = row,
+                              .tid = atomic_load_explicit(&r->tid, memory_order_relaxed),
+                              .lost = from->lost,
+                              .overtaken = from->overtaken,
+                              .left_out = from->left_out,
+                              .record_count = from->count,
+                              .records = convert(x, from->events, from->count) };
     copy_text(thread->name, sizeof thread->name, r->name);
-    return take_ring(t, row, thread, head);
+    *from = (rings_thread){ .next = from->next };
 }
 
 // After the records: the string of a record is published before it.
-static bool take_strings(taking *t) {
+static bool take_strings(const taking *t) {
     image *x = t->image;
     uint32_t size;
-    if (!read_at(t, &size, sizeof size, offsetof(trace_header, string_bytes))) return false;
+    if (!memory_read(&t->from, &size, sizeof size, offsetof(trace_header, string_bytes)))
+        return false;
     if (size < 1 || size > TRACE_STRINGS_BYTES)
-        return refuse(t, "it has %u bytes of strings, which is no possible number", size);
+        return memory_refuse(&t->from, "it has %u bytes of strings, which is no possible number",
+                             size);
     x->strings = malloc(size);
     if (!x->strings) return refuse_without_memory(t);
-    if (!read_at(t, x->strings, size, trace_strings_at())) return false;
+    if (!memory_read(&t->from, x->strings, size, trace_strings_at())) return false;
     x->strings[0] = x->strings[size - 1] = '\0';
     x->string_bytes = size;
     clean_strings(x->strings, size);
@@ -276,13 +226,13 @@ static void check_names(image *x) {
             if (x->threads[i].records[k].name >= x->string_bytes) x->threads[i].records[k].name = 0;
 }
 
-static bool take_records(taking *t) {
+static bool take_records(const taking *t, rings *r) {
+    trace_thread_row rows[TRACE_THREADS];
     t->image->threads = calloc(TRACE_THREADS, sizeof *t->image->threads);
     if (!t->image->threads) return refuse_without_memory(t);
-    trace_thread_row rows[TRACE_THREADS];
-    if (!read_at(t, rows, sizeof rows, trace_threads_at())) return false;
-    for (int row = 0; row < TRACE_THREADS; row++)
-        if (!take_thread(t, row, &rows[row])) return false;
+    if (!memory_read(&t->from, rows, sizeof rows, trace_threads_at())) return false;
+    t->image->taken = trace_now(t->image->clock);
+    for (int row = 0; row < TRACE_THREADS; row++) take_thread(t, row, &rows[row], &r->threads[row]);
     if (!take_strings(t)) return false;
     check_names(t->image);
     return true;
@@ -290,20 +240,34 @@ static bool take_records(taking *t) {
 
 // ---- All ----------------------------------------------------------------------------------------
 
-static bool take(int fd, image *out, bool with_records, char *why, size_t why_size) {
-    taking t = { .fd = fd, .image = out, .why = why, .why_size = why_size };
+// With the records of |r|, after |reads| with those that are new since.
+static bool take(int fd, rings *r, bool reads, image *out, char *why, size_t why_size) {
+    taking t = { .from = { fd, why, why_size }, .image = out };
     *out = (image){ 0 };
-    if (take_header(&t) && take_agents(&t) && (!with_records || take_records(&t))) return true;
+    bool ok = take_header(&t) && take_agents(&t);
+    if (ok) r->ring_records = out->ring_records;
+    if (ok && (!reads || rings_read(&t.from, r)) && take_records(&t, r)) return true;
     image_free(out);
     return false;
 }
 
 bool image_take(int fd, image *out, char *why, size_t why_size) {
-    return take(fd, out, true, why, why_size);
+    rings r = { 0 };
+    bool ok = take(fd, &r, true, out, why, why_size);
+    rings_fini(&r);
+    return ok;
+}
+
+bool image_take_kept(int fd, rings *r, image *out, char *why, size_t why_size) {
+    return take(fd, r, false, out, why, why_size);
 }
 
 bool image_take_tables(int fd, image *out, char *why, size_t why_size) {
-    return take(fd, out, false, why, why_size);
+    taking t = { .from = { fd, why, why_size }, .image = out };
+    *out = (image){ 0 };
+    if (take_header(&t) && take_agents(&t)) return true;
+    image_free(out);
+    return false;
 }
 
 void image_free(image *x) {

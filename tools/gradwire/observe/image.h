@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "observe/rings.h"
 #include "trace/layout.h"
 #include "trace/table.h"
 
@@ -34,7 +35,10 @@ typedef struct image_thread {
     int row;  // in the memory
     int tid;  // 0: it has ended
     char name[20];
-    uint64_t lost;  // older records, which have been overwritten or left out
+    uint64_t
+        lost;  // records that have been overwritten, damaged or left out: nearly all older ones
+    uint64_t overtaken;  // of these, between those that are here (TRACE_OVERTAKEN)
+    uint64_t left_out;   // later ones, for which there was no room
     uint32_t record_count;
     image_record *records;  // in order of time
 } image_thread;
@@ -79,6 +83,9 @@ typedef struct image {
 // Reads all from the memfd |fd|. Returns false, with the reason in |why|, if it is no such memory, or without memory.
 // A memory that no process has taken is an error, too.
 bool image_take(int fd, image *out, char *why, size_t why_size);
+
+// The same with only the records that |r| has, which become those of the image.
+bool image_take_kept(int fd, rings *r, image *out, char *why, size_t why_size);
 
 // The same without records and strings, which is a small part of the work.
 bool image_take_tables(int fd, image *out, char *why, size_t why_size);

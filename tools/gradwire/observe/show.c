@@ -63,6 +63,7 @@ static void show_value(const image_record *r, char *out, size_t size) {
     case TRACE_MEMBER_DIED: snprintf(out, size, ", rank %llu", value); break;
     case TRACE_CALL_MADE: snprintf(out, size, ", to rank %llu", value); break;
     case TRACE_BODY_BEGUN: snprintf(out, size, ", for rank %llu", value); break;
+    case TRACE_OVERTAKEN: snprintf(out, size, ", %llu", value); break;
     case TRACE_GROUP_OPENED:
     case TRACE_ELASTIC_STEP: snprintf(out, size, ", %llu members", value); break;
     case TRACE_SLOW_WAIT:

@@ -41,6 +41,7 @@ static const struct option own_names[] = {
     { "monitor", optional_argument, NULL, OPTION_MONITOR },
     { "metrics-listen", required_argument, NULL, OPTION_METRICS_LISTEN },
     { "metrics-token-file", required_argument, NULL, OPTION_METRICS_TOKEN_FILE },
+    { "trace", required_argument, NULL, OPTION_TRACE },
     { "key", required_argument, NULL, 'k' },
     { "insecure", no_argument, NULL, 'I' },
     { "help", no_argument, NULL, 'h' },

@@ -25,6 +25,7 @@ bool observe_options_take(run_option option, const char *name, const char *text,
     case OPTION_MONITOR: return monitor_options_take_port(name, text, &out->monitor);
     case OPTION_METRICS_LISTEN: return monitor_options_take_metrics(name, text, &out->monitor);
     case OPTION_METRICS_TOKEN_FILE: return monitor_options_take_token(name, text, &out->monitor);
+    case OPTION_TRACE: return trace_option_parse(name, text, &out->trace);
     default:
         out->flight_dir = text;
         return *text || parse_complain("%s is empty, but must be the path of a folder", name);

@@ -33,6 +33,7 @@ typedef enum run_option {
     OPTION_MONITOR,
     OPTION_METRICS_LISTEN,
     OPTION_METRICS_TOKEN_FILE,
+    OPTION_TRACE,
     OBSERVE_OPTIONS_END,
     // options/torchrun.h
     OPTION_TORCHRUN = OBSERVE_OPTIONS_END,

@@ -7,6 +7,8 @@
 
 #include "options/monitor_options.h"
 
+#include "options/trace_option.h"
+
 enum {
     RANK_COUNT_MAX = 1024,
     NODE_COUNT_MAX = 512,
@@ -53,6 +55,7 @@ typedef struct run_options {
     bool is_usr1_forwarded;  // to the ranks; else it makes the launcher write that
     int64_t hang_after_ms;   // until a job without progress is reported; 0: never
     monitor_options monitor;
+    trace_option trace;
 
     // over several hosts
     int node_min, node_max;  // 1 and 1 without --nnodes

@@ -38,6 +38,7 @@ void arguments_add_instant(visit_event *e, const image_record *r) {
     case TRACE_MEMBER_RECOVERED:
     case TRACE_MEMBER_LEFT:
     case TRACE_MEMBER_DIED: arguments_add_number(e, VISIT_RANK, r->value); break;
+    case TRACE_OVERTAKEN: arguments_add_number(e, VISIT_COUNT, r->value); break;
     case TRACE_GROUP_OPENED: arguments_add_number(e, VISIT_MEMBERS, r->value); break;
     case TRACE_ELASTIC_STEP:
         arguments_add_number(e, VISIT_STEP, r->id);

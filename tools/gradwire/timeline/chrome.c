@@ -1,13 +1,12 @@
-#include "timeline/chrome.h"
+#include "timeline/format.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "timeline/writer.h"
 #include "trace/kinds.h"
-
-enum { FLUSH_BYTES = 256 * 1024 };
 
 // A track. The name of a counter, in JSON; else NULL.
 typedef struct place {
@@ -16,46 +15,22 @@ typedef struct place {
     char *name;
 } place;
 
-struct chrome {
-    FILE *to;
-    char *data;
-    size_t size, capacity;
-    bool failed, has_events;
-    int error;
+typedef struct chrome {
+    writer out;
+    bool has_events;
     char **names;   // by number, from 1, in JSON
     place *places;  // by the number of the track, from 1
     uint32_t name_count, place_count;
-};
+} chrome;
 
 // ---- Bytes --------------------------------------------------------------------------------------
 
-static void fail(chrome *c, int error) {
-    if (!c->failed) c->error = error;
-    c->failed = true;
-}
-
-static void flush(chrome *c) {
-    if (!c->failed && c->size && fwrite(c->data, 1, c->size, c->to) != c->size) fail(c, errno);
-    c->size = 0;
+static void put(chrome *c, const char *text) {
+    writer_put_text(&c->out, text);
 }
 
 static void put_raw(chrome *c, const char *data, size_t size) {
-    while (c->size + size > c->capacity) {
-        size_t capacity = c->capacity ? 2 * c->capacity : 64;
-        char *larger = realloc(c->data, capacity);
-        if (!larger) {
-            fail(c, ENOMEM);
-            return;
-        }
-        c->data = larger;
-        c->capacity = capacity;
-    }
-    memcpy(c->data + c->size, data, size);
-    c->size += size;
-}
-
-static void put(chrome *c, const char *text) {
-    put_raw(c, text, strlen(text));
+    writer_put(&c->out, data, size);
 }
 
 static void put_number(chrome *c, uint64_t x) {
@@ -95,7 +70,7 @@ static void put_text(chrome *c, const char *text) {
 // ---- Events -------------------------------------------------------------------------------------
 
 static void begin_event(chrome *c, const char *phase, const place *at) {
-    if (c->size >= FLUSH_BYTES) flush(c);
+    writer_flush(&c->out);
     put(c, c->has_events ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
     c->has_events = true;
     put(c, phase);
@@ -157,7 +132,7 @@ static void put_flow(chrome *c, const visit_event *e, const visit_flow *f) {
 }
 
 static bool is_usable(const chrome *c, const visit_event *e) {
-    return !c->failed && e->track && e->track <= c->place_count && e->name &&
+    return !c->out.failed && e->track && e->track <= c->place_count && e->name &&
            e->name <= c->name_count;
 }
 
@@ -182,7 +157,7 @@ static void add_counter(void *state, uint32_t track, int64_t at_ns, double value
                         const char *note) {
     chrome *c = state;
     char number[32];
-    if (c->failed || !track || track > c->place_count) return;
+    if (c->out.failed || !track || track > c->place_count) return;
     begin_event(c, "C", &c->places[track - 1]);
     put_at(c, at_ns);
     put(c, ",\"name\":");
@@ -210,15 +185,15 @@ static char *encode(chrome *c, const char *text) {
     chrome other = { 0 };
     put_text(&other, text);
     put_raw(&other, "", 1);
-    if (other.failed) fail(c, ENOMEM);
-    return other.data;
+    if (other.out.failed) writer_fail(&c->out, ENOMEM);
+    return (char *)other.out.data;
 }
 
 // Room for one more at powers of two.
 static void *grow(chrome *c, void *array, uint32_t count, size_t size) {
     if (count & (count - 1)) return array;
     void *larger = realloc(array, (count ? 2 * (size_t)count : 1) * size);
-    if (!larger) fail(c, ENOMEM);
+    if (!larger) writer_fail(&c->out, ENOMEM);
     return larger ? larger : array;
 }
 
@@ -226,7 +201,7 @@ static void add_name(void *state, uint32_t number, const char *text) {
     chrome *c = state;
     (void)number;
     c->names = grow(c, c->names, c->name_count, sizeof *c->names);
-    if (!c->failed) c->names[c->name_count++] = encode(c, text);
+    if (!c->out.failed) c->names[c->name_count++] = encode(c, text);
 }
 
 static void put_metadata(chrome *c, const place *at, const char *what, const visit_track *t) {
@@ -245,7 +220,7 @@ static void add_track(void *state, const visit_track *t) {
     chrome *c = state;
     bool is_process = t->kind == VISIT_PROCESS, is_counter = t->kind == VISIT_COUNTER;
     c->places = grow(c, c->places, c->place_count, sizeof *c->places);
-    if (c->failed) return;
+    if (c->out.failed) return;
     place *x = &c->places[c->place_count++];
     *x = (place){ .pid = t->pid,
                   .tid = is_process || is_counter ? t->pid : t->tid,
@@ -258,34 +233,31 @@ static void add_track(void *state, const visit_track *t) {
 
 // ---- All ----------------------------------------------------------------------------------------
 
-chrome *chrome_open(FILE *to) {
-    chrome *c = calloc(1, sizeof *c);
-    if (c) c->to = to;
-    return c;
-}
-
-visitor chrome_visitor(chrome *c) {
-    return (visitor){ .state = c,
-                      .start = start,
-                      .name = add_name,
-                      .track = add_track,
-                      .slice = add_slice,
-                      .instant = add_instant,
-                      .counter = add_counter };
-}
-
-bool chrome_close(chrome *c) {
+static bool close_chrome(void *state) {
+    chrome *c = state;
     put(c, "\n]}\n");
-    flush(c);
-    if (!c->failed && fflush(c->to) != 0) fail(c, errno);
-    bool ok = !c->failed;
-    int error = c->error;
+    bool ok = writer_close(&c->out);
+    int error = errno;
     for (uint32_t i = 0; i < c->name_count; i++) free(c->names[i]);
     for (uint32_t i = 0; i < c->place_count; i++) free(c->places[i].name);
     free(c->names);
     free(c->places);
-    free(c->data);
     free(c);
     errno = error;
     return ok;
+}
+
+bool chrome_open(FILE *to, format *out) {
+    chrome *c = calloc(1, sizeof *c);
+    if (!c) return false;
+    c->out.to = to;
+    *out = (format){ .to = { .state = c,
+                             .start = start,
+                             .name = add_name,
+                             .track = add_track,
+                             .slice = add_slice,
+                             .instant = add_instant,
+                             .counter = add_counter },
+                     .close = close_chrome };
+    return true;
 }

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/mutation.h"
 #include "trace/kinds.h"
 
 // One for a call on its way to the body, one for its reply. The id of a call is used again by the next attempt of the
@@ -33,12 +34,14 @@ static void add_flow(timeline *t, visit_event *e, visit_flow flow) {
 }
 
 static void add_call_flows(timeline *t, visit_event *e, bool is_body) {
-    if (e->has_begin)
+    if (e->has_begin && !clocks_leads_back(t->clocks, TRACE_CALL_MADE, e->id))
         add_flow(t, e, (visit_flow){ .id = flow_of_call(e->id, false), .is_target = is_body });
-    if (e->has_end)
+    uint64_t replied = e->id;
+    if (has_mutation(MUTATION_TRACE_OTHER_CALL) && !is_body) replied++;
+    if (e->has_end && !clocks_leads_back(t->clocks, TRACE_BODY_ENDED, e->id))
         add_flow(t, e,
                  (visit_flow){
-                     .id = flow_of_call(e->id, true), .is_at_end = true, .is_target = !is_body });
+                     .id = flow_of_call(replied, true), .is_at_end = true, .is_target = !is_body });
 }
 
 static void add_target(timeline *t, visit_event *e, uint32_t number, bool is_at_end) {

@@ -77,7 +77,7 @@ static void end(pairing *p, const merge_item *x) {
     if (!top) {
         partners[x->number] = PAIRS_NONE;
         pairs_orphan *o = append(p, &p->orphans, sizeof *o);
-        if (o) *o = (pairs_orphan){ x->image, x->thread, x->number, x->record };
+        if (o) *o = (pairs_orphan){ x->image, x->thread, x->number, x->record, -1 };
         return;
     }
     uint32_t started = *top;

@@ -19,6 +19,7 @@ typedef struct pairs_orphan {
     int image, thread;
     uint32_t number;
     const image_record *end;
+    int gap;  // its begin may be in (gaps.h); -1: it is before the first record
 } pairs_orphan;
 
 typedef struct pairs {

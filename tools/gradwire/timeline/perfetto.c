@@ -1,9 +1,10 @@
-#include "timeline/perfetto.h"
+#include "timeline/format.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "timeline/writer.h"
 #include "trace/kinds.h"
 
 // Fields, by message.
@@ -53,7 +54,7 @@ enum { SLICE_BEGIN = 1, SLICE_END = 2, INSTANT = 3, COUNTER = 4 };    // TrackEv
 enum { INCREMENTAL_STATE_CLEARED = 1, NEEDS_INCREMENTAL_STATE = 2 };  // SequenceFlags
 enum { CLOCK_OF_WALL = 1, CLOCK_OF_BOOT = 6 };                        // BuiltinClock
 enum { VARINT = 0, FIXED64 = 1, DELIMITED = 2 };                      // wire types
-enum { SEQUENCE = 1, FLUSH_BYTES = 256 * 1024 };
+enum { SEQUENCE = 1 };
 
 // What a counter needs to note a number that cannot be drawn.
 typedef struct counter_track {
@@ -61,42 +62,13 @@ typedef struct counter_track {
     char *name;
 } counter_track;
 
-struct perfetto {
-    FILE *to;
-    uint8_t *data;
-    size_t size, capacity;
-    bool failed;
-    int error;
+typedef struct perfetto {
+    writer out;
     counter_track *counters;
     int counter_count;
-};
+} perfetto;
 
 // ---- Bytes --------------------------------------------------------------------------------------
-
-static void fail(perfetto *p, int error) {
-    if (!p->failed) p->error = error;
-    p->failed = true;
-}
-
-static void flush(perfetto *p) {
-    if (!p->failed && p->size && fwrite(p->data, 1, p->size, p->to) != p->size) fail(p, errno);
-    p->size = 0;
-}
-
-static uint8_t *extend(perfetto *p, size_t size) {
-    while (p->size + size > p->capacity) {
-        size_t capacity = p->capacity ? 2 * p->capacity : 2 * FLUSH_BYTES;
-        uint8_t *larger = realloc(p->data, capacity);
-        if (!larger) {
-            fail(p, ENOMEM);
-            return NULL;
-        }
-        p->data = larger;
-        p->capacity = capacity;
-    }
-    p->size += size;
-    return p->data + p->size - size;
-}
 
 static size_t encode_varint(uint64_t x, uint8_t *out) {
     size_t size = 0;
@@ -105,14 +77,9 @@ static size_t encode_varint(uint64_t x, uint8_t *out) {
     return size;
 }
 
-static void put_raw(perfetto *p, const void *data, size_t size) {
-    uint8_t *out = extend(p, size);
-    if (out && size) memcpy(out, data, size);
-}
-
 static void put_varint(perfetto *p, uint64_t x) {
     uint8_t encoded[10];
-    put_raw(p, encoded, encode_varint(x, encoded));
+    writer_put(&p->out, encoded, encode_varint(x, encoded));
 }
 
 static void put_tag(perfetto *p, int field, int type) {
@@ -129,38 +96,38 @@ static void put_fixed(perfetto *p, int field, uint64_t x) {
     uint8_t bytes[8];
     for (int i = 0; i < 8; i++) bytes[i] = (uint8_t)(x >> 8 * i);
     put_tag(p, field, FIXED64);
-    put_raw(p, bytes, sizeof bytes);
+    writer_put(&p->out, bytes, sizeof bytes);
 }
 
 static void put_text(perfetto *p, int field, const char *text) {
     size_t size = strlen(text);
     put_tag(p, field, DELIMITED);
     put_varint(p, size);
-    put_raw(p, text, size);
+    writer_put(&p->out, text, size);
 }
 
 // A message: its size gets one byte, and more at its end if it needs them.
 static size_t begin_message(perfetto *p, int field) {
     put_tag(p, field, DELIMITED);
-    extend(p, 1);
-    return p->size;
+    writer_extend(&p->out, 1);
+    return p->out.size;
 }
 
 static void end_message(perfetto *p, size_t start) {
     uint8_t encoded[10];
-    if (p->failed) return;
-    size_t size = p->size - start, bytes = encode_varint(size, encoded);
+    if (p->out.failed) return;
+    size_t size = p->out.size - start, bytes = encode_varint(size, encoded);
     if (bytes > 1) {
-        if (!extend(p, bytes - 1)) return;
-        memmove(p->data + start + bytes - 1, p->data + start, size);
+        if (!writer_extend(&p->out, bytes - 1)) return;
+        memmove(p->out.data + start + bytes - 1, p->out.data + start, size);
     }
-    memcpy(p->data + start - 1, encoded, bytes);
+    memcpy(p->out.data + start - 1, encoded, bytes);
 }
 
 // ---- Packets ------------------------------------------------------------------------------------
 
 static size_t begin_packet(perfetto *p) {
-    if (p->size >= FLUSH_BYTES) flush(p);
+    writer_flush(&p->out);
     size_t packet = begin_message(p, TRACE_PACKET);
     put_number(p, PACKET_SEQUENCE_ID, SEQUENCE);
     return packet;
@@ -343,31 +310,28 @@ static void add_counter(void *state, uint32_t track, int64_t at_ns, double value
 
 // ---- All ----------------------------------------------------------------------------------------
 
-perfetto *perfetto_open(FILE *to) {
-    perfetto *p = calloc(1, sizeof *p);
-    if (p) p->to = to;
-    return p;
-}
-
-visitor perfetto_visitor(perfetto *p) {
-    return (visitor){ .state = p,
-                      .start = start,
-                      .name = add_name,
-                      .track = add_track,
-                      .slice = add_slice,
-                      .instant = add_instant,
-                      .counter = add_counter };
-}
-
-bool perfetto_close(perfetto *p) {
-    flush(p);
-    if (!p->failed && fflush(p->to) != 0) fail(p, errno);
-    bool ok = !p->failed;
-    int error = p->error;
+static bool close_perfetto(void *state) {
+    perfetto *p = state;
+    bool ok = writer_close(&p->out);
+    int error = errno;
     for (int i = 0; i < p->counter_count; i++) free(p->counters[i].name);
     free(p->counters);
-    free(p->data);
     free(p);
     errno = error;
     return ok;
+}
+
+bool perfetto_open(FILE *to, format *out) {
+    perfetto *p = calloc(1, sizeof *p);
+    if (!p) return false;
+    p->out.to = to;
+    *out = (format){ .to = { .state = p,
+                             .start = start,
+                             .name = add_name,
+                             .track = add_track,
+                             .slice = add_slice,
+                             .instant = add_instant,
+                             .counter = add_counter },
+                     .close = close_perfetto };
+    return true;
 }

@@ -1,7 +1,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "timeline/prepare.h"
+#include "timeline/report.h"
 #include "timeline/report_state.h"
+#include "timeline/timeline.h"
 
 // ---- What is counted ----------------------------------------------------------------------------
 
@@ -75,10 +78,20 @@ static void count_collective(report *r, const visit_event *e) {
     }
 }
 
+static void note_step(last_steps *s, int64_t end_ns) {
+    if (end_ns > s->end_ns) {
+        s->before_ns = s->end_ns;
+        s->end_ns = end_ns;
+    } else if (end_ns > s->before_ns) {
+        s->before_ns = end_ns;
+    }
+}
+
 static void slice(void *state, const visit_event *e) {
     report *r = state;
     if (r->failed) return;
     count_cover(r, e);
+    if (e->kind == TRACE_STEP_BEGUN && e->has_end) note_step(&r->steps[e->image], e->end_ns);
     if (e->kind == TRACE_COLLECTIVE_ENTERED) {
         count_collective(r, e);
         if (!stops_add(&r->stops, e)) r->failed = true;
@@ -107,50 +120,62 @@ static void add_name(void *state, uint32_t number, const char *text) {
     if (!r->names[r->name_count++]) r->failed = true;
 }
 
-static void start(void *state, int64_t at_ns, int64_t wall_ns) {
-    (void)state, (void)at_ns, (void)wall_ns;
-}
-
-static void track(void *state, const visit_track *t) {
-    (void)state, (void)t;
-}
-
-static void counter(void *state, uint32_t t, int64_t at_ns, double value, const char *note) {
-    (void)state, (void)t, (void)at_ns, (void)value, (void)note;
-}
-
 // ---- All ----------------------------------------------------------------------------------------
 
-report *report_open(const image *images, int count) {
+static report *open_report(const image *images, int count, const clocks *c) {
     report *r = calloc(1, sizeof *r);
     if (!r) return NULL;
-    r->images = images;
-    r->count = count;
+    *r = (report){ .images = images, .count = count, .clocks = c };
     r->covers = calloc((size_t)count + 1, sizeof *r->covers);
-    if (r->covers) return r;
-    free(r);
-    return NULL;
+    r->steps = calloc((size_t)count + 1, sizeof *r->steps);
+    r->failed = !r->covers || !r->steps;
+    return r;
 }
 
-visitor report_visitor(report *r) {
-    return (visitor){ .state = r,
-                      .start = start,
-                      .name = add_name,
-                      .track = track,
-                      .slice = slice,
-                      .instant = instant,
-                      .counter = counter };
+static visitor visitor_of(report *r) {
+    visitor v = visitor_ignoring(r);
+    v.name = add_name;
+    v.slice = slice;
+    v.instant = instant;
+    return v;
 }
 
-void report_close(report *r) {
+static void close_report(report *r) {
     for (uint32_t i = 0; i < r->name_count; i++) free(r->names[i]);
     for (int i = 0; i < r->row_count; i++) free(r->rows[i]);
     free(r->names);
     free(r->rows);
     free(r->covers);
+    free(r->steps);
     free(r->instances);
     table_fini(&r->rows_by_key);
     table_fini(&r->instances_by_id);
     stops_fini(&r->stops);
+    if (r->critical) critical_close(r->critical);
     free(r);
+}
+
+// The last step of all workers: from the end of the one before on the same worker, or its first record.
+static bool find_critical(report *r) {
+    int last = 0;
+    int64_t from_ns = 0, last_ns;
+    for (int i = 1; i < r->count; i++)
+        if (r->steps[i].end_ns > r->steps[last].end_ns) last = i;
+    if (!r->count || !r->steps[last].end_ns) return true;
+    prepare_find_times(&r->images[last], &from_ns, &last_ns);
+    if (r->steps[last].before_ns) from_ns = r->steps[last].before_ns;
+    r->critical = critical_open(last, from_ns, r->steps[last].end_ns);
+    if (!r->critical) return false;
+    visitor v = critical_visitor(r->critical);
+    return timeline_visit(r->images, r->count, r->clocks, &v);
+}
+
+bool report_print(const image *images, int count, const clocks *c, FILE *out) {
+    report *r = open_report(images, count, c);
+    if (!r) return false;
+    visitor v = visitor_of(r);
+    bool ok = !r->failed && timeline_visit(images, count, c, &v) && !r->failed &&
+              find_critical(r) && report_write(r, out);
+    close_report(r);
+    return ok;
 }

@@ -2,8 +2,11 @@
 #ifndef GRADWIRE_REPORT_STATE_H
 #define GRADWIRE_REPORT_STATE_H
 
+#include <stdio.h>
+
+#include "timeline/clocks.h"
+#include "timeline/critical.h"
 #include "timeline/histogram.h"
-#include "timeline/report.h"
 #include "timeline/stops.h"
 #include "timeline/table.h"
 #include "trace/kinds.h"
@@ -31,9 +34,15 @@ typedef struct instance {
     int ended;
 } instance;
 
-struct report {
+// The ends of optimizer steps of a worker.
+typedef struct last_steps {
+    int64_t end_ns, before_ns;  // of the last one, and the one before; 0: none
+} last_steps;
+
+typedef struct report {
     const image *images;
     int count;
+    const clocks *clocks;
     char **names;  // by number, from 1
     uint32_t name_count;
     table rows_by_key, instances_by_id;
@@ -43,7 +52,12 @@ struct report {
     instance *instances;
     uint32_t instance_count;
     stops stops;
-    bool failed;  // without memory
-};
+    last_steps *steps;   // by image
+    critical *critical;  // of the last step; NULL: there is none
+    bool failed;         // without memory
+} report;
+
+// Returns false without memory.
+bool report_write(report *r, FILE *out);
 
 #endif

@@ -60,12 +60,20 @@ static void write_worker(const report *r, int i, FILE *out) {
                   { TRACE_CHECKPOINT_BEGUN, "checkpoints" } };
     char name[256];
     int64_t first_ns = 0, last_ns = 0;
-    uint64_t lost = 0;
-    for (int k = 0; k < r->images[i].thread_count; k++) lost += r->images[i].threads[k].lost;
+    uint64_t lost = 0, overtaken = 0, left_out = 0;
+    for (int k = 0; k < r->images[i].thread_count; k++) {
+        const image_thread *t = &r->images[i].threads[k];
+        lost += t->lost - t->overtaken;
+        overtaken += t->overtaken;
+        left_out += t->left_out;
+    }
     prepare_find_times(&r->images[i], &first_ns, &last_ns);
     name_worker(r, i, name, sizeof name);
     fprintf(out, "%s: records of %s", name, show_time_of((double)(last_ns - first_ns)).text);
     if (lost) fprintf(out, ", %llu older ones lost", (unsigned long long)lost);
+    if (overtaken)
+        fprintf(out, ", %llu overwritten before they were read", (unsigned long long)overtaken);
+    if (left_out) fprintf(out, ", %llu later ones left out", (unsigned long long)left_out);
     for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++)
         write_part(&r->covers[i][parts[k].kind], parts[k].name, last_ns - first_ns, out);
     fprintf(out, "\n");
@@ -189,6 +197,39 @@ static bool write_collectives(const report *r, FILE *out) {
     return ok;
 }
 
+// ---- The critical path --------------------------------------------------------------------------
+
+static void write_part_of_path(const report *r, const critical_part *p, int64_t whole_ns,
+                               FILE *out) {
+    char name[256], source[256];
+    name_worker(r, p->image, name, sizeof name);
+    fprintf(out, "  %10s %3.0f %%  ", show_time_of((double)p->sum_ns).text,
+            100.0 * (double)p->sum_ns / (double)whole_ns);
+    if (p->source >= 0) {
+        name_worker(r, p->source, source, sizeof source);
+        fprintf(out, "%s to ", source);
+    }
+    const char *kind = p->kind ? trace_kinds[p->kind].text : "its program",
+               *what = text_of(r, p->name);
+    bool has_name = p->kind && strcmp(kind, what) != 0;
+    fprintf(out, "%s: %s%s%s\n", name, kind, has_name ? " " : "", has_name ? what : "");
+}
+
+static bool write_critical(const report *r, FILE *out) {
+    enum { PARTS_SHOWN = 20 };
+    int count = 0;
+    const critical_part *parts;
+    if (!r->critical) return true;
+    if (!critical_find(r->critical, &parts, &count)) return false;
+    if (!count) return true;
+    int64_t whole_ns = critical_length_ns(r->critical);
+    fprintf(out, "\ncritical path of the last step, %s\n", show_time_of((double)whole_ns).text);
+    for (int i = 0; i < count && i < PARTS_SHOWN; i++)
+        write_part_of_path(r, &parts[i], whole_ns, out);
+    if (count > PARTS_SHOWN) fprintf(out, "  and %d shorter parts\n", count - PARTS_SHOWN);
+    return true;
+}
+
 // ---- Where collectives stop ---------------------------------------------------------------------
 
 static const char *progress_of(const stops_member *m, int64_t next) {
@@ -230,12 +271,39 @@ static void write_stop(const report *r, const stops_sequence *s, FILE *out) {
         if (s->members[i].last_ended <= s->all_ended) write_member(r, &s->members[i], next, out);
 }
 
+static bool is_ended_like(const stops_sequence *s, const stops_sequence *before) {
+    return s->last_begun <= s->all_ended && before->last_begun <= before->all_ended &&
+           s->group == before->group && s->all_ended == before->all_ended &&
+           s->member_count == before->member_count;
+}
+
 static void write_stops(report *r, FILE *out) {
     if (r->stops.count) fprintf(out, "\nwhere the collectives of each group are\n");
+    const stops_sequence *before = NULL;
     for (int i = 0; i < r->stops.count; i++) {
-        stops_finish(&r->stops.sequences[i]);
-        write_stop(r, &r->stops.sequences[i], out);
+        stops_sequence *s = &r->stops.sequences[i];
+        stops_finish(s);
+        // A group may have many sequences of a few collectives, such as one for each backward pass.
+        if (!before || !is_ended_like(s, before)) write_stop(r, s, out);
+        before = s;
     }
+}
+
+// ---- Clocks -------------------------------------------------------------------------------------
+
+static void write_clocks(const clocks *c, FILE *out) {
+    if (c->host_count < 2) return;
+    fprintf(out, "\nclocks of the hosts\n");
+    for (int i = 0; i < c->host_count; i++) {
+        const clocks_host *h = &c->hosts[i];
+        fprintf(out, "  %s: %s", h->name, clocks_words(h));
+        if (i) fprintf(out, "; offset %+.6f s", (double)h->offset_ns * 1e-9);
+        if (i && !h->reason)
+            fprintf(out, ", exact to %s", show_time_of((double)h->uncertainty_ns).text);
+        fprintf(out, "\n");
+    }
+    if (c->back_count)
+        fprintf(out, "  %llu arrows would lead back in time\n", (unsigned long long)c->back_count);
 }
 
 // ---- All ----------------------------------------------------------------------------------------
@@ -250,7 +318,8 @@ bool report_write(report *r, FILE *out) {
     bool has_calls = r->row_count && r->rows[0]->image < 0;
     if (has_calls) fprintf(out, "\ncalls and their bodies, of all workers\n");
     if (has_calls) write_rows(r, -1, out);
-    if (!write_collectives(r, out)) return false;
+    if (!write_collectives(r, out) || !write_critical(r, out)) return false;
     write_stops(r, out);
+    write_clocks(r->clocks, out);
     return true;
 }

@@ -1,6 +1,7 @@
 #include "timeline/slices.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "timeline/arguments.h"
 #include "timeline/flows.h"
@@ -50,6 +51,7 @@ typedef struct two {
     int image, thread;
     const image_record *begin, *end;
     uint32_t begin_number, end_number;
+    int gap;  // in which the missing one may be; -1
 } two;
 
 static void place_collective(timeline *t, visit_event *e, const two *x) {
@@ -98,19 +100,28 @@ static uint32_t name_of(timeline *t, const two *x) {
 
 static void visit_slice(timeline *t, const two *x) {
     const image_record *any = x->begin ? x->begin : x->end;
+    const gap *g = x->gap >= 0 ? &t->gaps.all[x->gap] : NULL;
     const span *s = &t->spans[x->image];
     visit_event e = { .kind = x->begin ? x->begin->kind : (uint8_t)(x->end->kind - 1),
                       .image = x->image,
                       .id = any->id,
                       .has_begin = x->begin,
                       .has_end = x->end,
-                      .begin_ns = x->begin ? x->begin->at_ns : s->first_ns,
-                      .end_ns = x->end ? x->end->at_ns : s->last_ns };
+                      .begin_ns = x->begin ? x->begin->at_ns
+                                  : g      ? g->at_ns
+                                           : s->first_ns,
+                      .end_ns = x->end ? x->end->at_ns
+                                : g    ? g->at_ns
+                                       : s->last_ns };
     e.name = name_of(t, x);
     place(t, &e, x);
     if (x->end) arguments_add_end(&e, x->end);
-    if (!x->begin) arguments_add_text(&e, VISIT_BEGIN, "missing: before the first record kept");
-    if (!x->end) arguments_add_text(&e, VISIT_END, "missing: after the last record");
+    if (!x->begin)
+        arguments_add_text(&e, VISIT_BEGIN,
+                           g ? "missing: overwritten" : "missing: before the first record kept");
+    if (!x->end)
+        arguments_add_text(&e, VISIT_END,
+                           g ? "missing: overwritten" : "missing: after the last record");
     flows_add(t, &e, x->begin_number, x->end_number);
     if (e.track) {
         t->to->slice(t->to->state, &e);
@@ -125,32 +136,56 @@ static void visit_slice(timeline *t, const two *x) {
     t->to->instant(t->to->state, &e);
 }
 
-void slices_visit_orphans(timeline *t, int image) {
+static int by_gap(const void *a, const void *b) {
+    const pairs_orphan *x = a, *y = b;
+    if (x->image != y->image) return x->image < y->image ? -1 : 1;
+    if (x->gap != y->gap) return x->gap < y->gap ? -1 : 1;
+    if (x->end->at_ns != y->end->at_ns) return x->end->at_ns > y->end->at_ns ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+void slices_sort_orphans(timeline *t) {
+    pairs *p = &t->pairs;
+    for (uint32_t i = 0; i < p->orphan_count; i++) {
+        pairs_orphan *o = &p->orphans[i];
+        o->gap = gaps_before(&t->gaps, o->image, o->thread, o->end->kind - 1, o->end->at_ns);
+    }
+    if (p->orphan_count) qsort(p->orphans, p->orphan_count, sizeof *p->orphans, by_gap);
+}
+
+void slices_visit_orphans(timeline *t, int image, int gap) {
     const pairs *p = &t->pairs;
     uint32_t low = 0, high = p->orphan_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (p->orphans[middle].image < image)
+        const pairs_orphan *o = &p->orphans[middle];
+        if (o->image < image || (o->image == image && o->gap < gap))
             low = middle + 1;
         else
             high = middle;
     }
-    for (; low < p->orphan_count && p->orphans[low].image == image; low++) {
+    for (; low < p->orphan_count && p->orphans[low].image == image && p->orphans[low].gap == gap;
+         low++) {
         const pairs_orphan *o = &p->orphans[low];
         visit_slice(t, &(two){ .image = image,
                                .thread = o->thread,
                                .end = o->end,
                                .begin_number = PAIRS_NONE,
-                               .end_number = o->number });
+                               .end_number = o->number,
+                               .gap = gap });
     }
 }
 
 void slices_visit(timeline *t, const merge_item *x) {
     uint32_t end = t->pairs.partners[x->number];
+    const image_record *r = x->record;
     visit_slice(t, &(two){ .image = x->image,
                            .thread = x->thread,
-                           .begin = x->record,
+                           .begin = r,
                            .end = end == PAIRS_NONE ? NULL : record_of(t, end),
                            .begin_number = x->number,
-                           .end_number = end });
+                           .end_number = end,
+                           .gap = end == PAIRS_NONE ? gaps_behind(&t->gaps, x->image, x->thread,
+                                                                  r->kind, r->at_ns)
+                                                    : -1 });
 }

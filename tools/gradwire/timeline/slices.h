@@ -8,7 +8,11 @@
 // Visits the slice that |x| begins.
 void slices_visit(timeline *t, const merge_item *x);
 
-// Visits those of an image whose begin is missing: from its first record on, the longest first, so that they nest.
-void slices_visit_orphans(timeline *t, int image);
+// Visits those of an image whose begin is missing: before the first record (|gap| -1), or in a gap. From there on, the longest
+// first, so that they nest.
+void slices_visit_orphans(timeline *t, int image, int gap);
+
+// Finds in which gaps begins may be, before slices are visited.
+void slices_sort_orphans(timeline *t);
 
 #endif

@@ -2,6 +2,8 @@
 #ifndef GRADWIRE_TIMELINE_STATE_H
 #define GRADWIRE_TIMELINE_STATE_H
 
+#include "timeline/clocks.h"
+#include "timeline/gaps.h"
 #include "timeline/names.h"
 #include "timeline/pairs.h"
 #include "timeline/tracks.h"
@@ -23,8 +25,10 @@ typedef struct group {
 typedef struct timeline {
     const image *images;
     int count;
+    const clocks *clocks;
     const visitor *to;
     pairs pairs;
+    gaps gaps;
     names names;
     tracks tracks;
     span *spans;                   // by image

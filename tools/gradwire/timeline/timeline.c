@@ -1,5 +1,6 @@
 #include "timeline/timeline.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,30 +111,53 @@ static void visit_notice(timeline *t, uint32_t track, int image, const char *tex
     t->to->instant(t->to->state, &e);
 }
 
-static void visit_notices(timeline *t, int host_count) {
+static void visit_lost(timeline *t, uint32_t track, int image, const image_thread *x) {
+    if (x->lost > x->overtaken)
+        visit_notice(t, track, image, "older records are lost", x->lost - x->overtaken);
+    if (x->left_out) visit_notice(t, track, image, "later records are left out", x->left_out);
+}
+
+static void visit_clock(timeline *t, int image_index) {
+    const clocks_host *h = &t->clocks->hosts[t->clocks->host_of_image[image_index]];
+    char offset[32];
+    int64_t at_ns = t->spans[image_index].first_ns;
+    visit_event e = { .track = t->tracks.processes[image_index],
+                      .image = image_index,
+                      .has_begin = true,
+                      .has_end = true,
+                      .begin_ns = at_ns,
+                      .end_ns = at_ns,
+                      .name = names_of_text(&t->names, "clock of the host") };
+    snprintf(offset, sizeof offset, "%" PRId64, h->offset_ns);
+    arguments_add_text(&e, VISIT_METHOD, clocks_words(h));
+    arguments_add_text(&e, VISIT_OFFSET, offset);
+    if (!h->reason) arguments_add_number(&e, VISIT_UNCERTAINTY, (uint64_t)h->uncertainty_ns);
+    t->to->instant(t->to->state, &e);
+}
+
+static void visit_notices(timeline *t) {
     for (int i = 0; i < t->count; i++) {
         const image *x = &t->images[i];
-        if (host_count > 1)
-            visit_notice(t, t->tracks.processes[i], i,
-                         "clocks: aligned by the wall time of each host; the order of events of "
-                         "different hosts is "
-                         "not certain",
-                         0);
+        if (t->clocks->host_count > 1) visit_clock(t, i);
         if (x->threads_left_out)
             visit_notice(t, t->tracks.processes[i], i, "threads had no ring", x->threads_left_out);
         for (int k = 0; k < x->thread_count; k++)
-            if (x->threads[k].lost)
-                visit_notice(t, t->tracks.threads[i][k].track, i, "older records are lost",
-                             x->threads[k].lost);
+            visit_lost(t, t->tracks.threads[i][k].track, i, &x->threads[k]);
     }
 }
 
 // ---- All ----------------------------------------------------------------------------------------
 
+static void visit_gap(timeline *t, const merge_item *x) {
+    int i = gaps_take(&t->gaps, x->image, x->thread, x->record->at_ns);
+    if (i >= 0) slices_visit_orphans(t, x->image, i);
+}
+
 static void visit_record(timeline *t, const merge_item *x) {
     const image_record *r = x->record;
-    if (!t->spans[x->image].is_seen) slices_visit_orphans(t, x->image);
+    if (!t->spans[x->image].is_seen) slices_visit_orphans(t, x->image, -1);
     t->spans[x->image].is_seen = true;
+    if (r->kind == TRACE_OVERTAKEN) visit_gap(t, x);
     switch (trace_kinds[r->kind].phase) {
     case TRACE_BEGIN: slices_visit(t, x); break;
     case TRACE_INSTANT: visit_instant(t, x); break;
@@ -142,28 +166,32 @@ static void visit_record(timeline *t, const merge_item *x) {
     }
 }
 
-static bool visit_all(timeline *t, int host_count) {
+static bool visit_all(timeline *t) {
     merge m;
     merge_item x;
     trace_moment opened = t->count ? t->images[0].opened : (trace_moment){ 0 };
     t->to->start(t->to->state, opened.monotonic_ns, opened.wall_ns);
-    if (!tracks_open(t->images, t->count, host_count < 2, t->to, &t->tracks)) return false;
+    if (!tracks_open(t->images, t->count, t->clocks->host_count < 2, t->to, &t->tracks))
+        return false;
     find_groups(t);
-    visit_notices(t, host_count);
+    slices_sort_orphans(t);
+    visit_notices(t);
     bool ok = merge_open(t->images, t->count, &m);
     while (ok && !t->failed && merge_next(&m, &x)) visit_record(t, &x);
     merge_close(&m);
     return ok && !t->failed && !t->names.failed && !t->tracks.failed;
 }
 
-bool timeline_visit(const image *images, int count, int host_count, const visitor *to) {
-    timeline t = { .images = images, .count = count, .to = to };
+bool timeline_visit(const image *images, int count, const clocks *c, const visitor *to) {
+    timeline t = { .images = images, .count = count, .clocks = c, .to = to };
     t.spans = calloc((size_t)count + 1, sizeof *t.spans);
     for (int i = 0; t.spans && i < count; i++)
         prepare_find_times(&images[i], &t.spans[i].first_ns, &t.spans[i].last_ns);
     bool ok = t.spans && index_threads(&t) && pairs_find(images, count, &t.pairs) &&
-              names_open(images, count, to, &t.names) && visit_all(&t, host_count);
+              gaps_find(images, count, &t.gaps) && names_open(images, count, to, &t.names) &&
+              visit_all(&t);
     pairs_free(&t.pairs);
+    gaps_fini(&t.gaps);
     names_close(&t.names);
     tracks_close(&t.tracks);
     table_fini(&t.groups_by_id);

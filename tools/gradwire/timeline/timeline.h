@@ -6,9 +6,10 @@
 #define GRADWIRE_TIMELINE_H
 
 #include "observe/image.h"
+#include "timeline/clocks.h"
 #include "timeline/visit.h"
 
-// |host_count|: what prepare_images has returned. Returns false without memory.
-bool timeline_visit(const image *images, int count, int host_count, const visitor *to);
+// |c|: what prepare_images has found. Returns false without memory.
+bool timeline_visit(const image *images, int count, const clocks *c, const visitor *to);
 
 #endif

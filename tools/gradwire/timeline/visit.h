@@ -37,6 +37,9 @@ typedef enum visit_argument_name {
     VISIT_BEGIN,  // marks of what is missing
     VISIT_END,
     VISIT_NOTE,
+    VISIT_METHOD,       // by which clocks are aligned
+    VISIT_OFFSET,       // nanoseconds, as text, since it may be negative
+    VISIT_UNCERTAINTY,  // nanoseconds
     VISIT_ARGUMENT_NAMES
 } visit_argument_name;
 
@@ -85,5 +88,8 @@ typedef struct visitor {
     // |note|: NULL, or why the number cannot be drawn, "nan".
     void (*counter)(void *state, uint32_t track, int64_t at_ns, double value, const char *note);
 } visitor;
+
+// One that ignores all; for those that need a part.
+visitor visitor_ignoring(void *state);
 
 #endif

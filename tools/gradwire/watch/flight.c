@@ -186,6 +186,14 @@ void flight_print_path(const job *j) {
                    strerror(f->error));
 }
 
+void flight_lose_trace(job *j) {
+    int count = j->options.rank_count, *fds = calloc((size_t)count, sizeof *fds);
+    for (int i = 0; fds && i < count; i++) fds[i] = j->ranks[i].flight_fd;
+    recorder_lost(&j->recorder, fds, fds ? count : 0);
+    free(fds);
+    sink_print(j->messages, "--trace: the process that records has ended; there is no trace");
+}
+
 // ---- Jobs without progress ----------------------------------------------------------------------
 
 static void print_report(job *j, const images *x) {

@@ -13,6 +13,9 @@ void flight_take_signal(job *j);  // at SIGUSR1; prints the path
 void flight_print_path(
     const job *j);  // of the file about the failure that ends the job, as the last line
 
+// The process that traces the job (--trace) has ended.
+void flight_lose_trace(job *j);
+
 // Prints who waits for whom, once, when no call and no collective has ended for --hang-after while a worker waits. To be
 // called at hang_deadline_ms; INT64_MAX: never.
 void hang_check(job *j);

@@ -150,6 +150,7 @@ static void reap(job *j) {
         if (ended.si_pid == j->guard.pid) j->guard.pid = 0;
         if (ended.si_pid == j->nodes.pid) j->nodes.pid = 0;
         if (ended.si_pid == j->monitor.pid) monitor_ended(j);
+        if (ended.si_pid == j->recorder.pid) flight_lose_trace(j);
         if (r) rank_ended(j, r, status);
     }
     if (any || clock_now_ms() >= j->judge_ms) causes_judge(j);
@@ -188,8 +189,9 @@ static void look_for_leftovers(job *j) {
     monitor_process_close(&j->monitor);
     pid_t pid = waitpid(-1, NULL, WNOHANG);
     if (pid > 0 && pid == j->nodes.pid) j->nodes.pid = 0;
-    bool has_link_alone = pid == 0 && j->nodes.pid;
-    j->is_alone = count < 0 || (pid < 0 && errno == ECHILD) || has_link_alone;
+    if (pid > 0 && pid == j->recorder.pid) flight_lose_trace(j);
+    bool has_own_alone = pid == 0 && (j->nodes.pid || j->recorder.pid);
+    j->is_alone = count < 0 || (pid < 0 && errno == ECHILD) || has_own_alone;
     j->tree_has_changed = !j->is_alone;
     if (j->is_alone) j->alone_ms = clock_now_ms();
 }
