@@ -21,12 +21,18 @@ bool utf8_take(const char **at, uint32_t *out_code) {
     return size && code >= least && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
 }
 
-static bool is_control(uint32_t code) {
-    return code < ' ' || (code >= 0x7f && code < 0xa0);
+size_t utf8_printable_size(const char *text) {
+    const char *end = text;
+    uint32_t code;
+    bool is_control = !utf8_take(&end, &code) || code < ' ' || (code >= 0x7f && code < 0xa0);
+    return is_control ? 0 : (size_t)(end - text);
 }
 
 bool utf8_is_printable(const char *text) {
-    for (uint32_t code; *text;)
-        if (!utf8_take(&text, &code) || is_control(code)) return false;
+    while (*text) {
+        size_t size = utf8_printable_size(text);
+        if (!size) return false;
+        text += size;
+    }
     return true;
 }

@@ -221,6 +221,7 @@ bool lender_write(gw_handle *h, void *prepared, int to, bytes *table, gw_error *
         }
         x->number = ++p->last_lease;
         p->lent_bytes += x->size;
+        agent_member(a, to)->traffic.shared_sent += x->size;
         lending_of(a)->counts.lent++;
         failpoint("lend_written");
     }
@@ -241,7 +242,9 @@ static lease *take_lease(lend_peer *p, uint64_t number) {
 void lender_undo(gw_handle *h, int to, const uint8_t *written) {
     (void)written;
     lease *x = (lease *)h;
-    if (x->kind != LENT_OWN) handle_release(take_lease(lend_peer_of(x->agent, to), x->number));
+    if (x->kind == LENT_OWN) return;
+    agent_member(x->agent, to)->traffic.shared_sent -= x->size;
+    handle_release(take_lease(lend_peer_of(x->agent, to), x->number));
 }
 
 // ---- Returned leases ----------------------------------------------------------------------------

@@ -74,7 +74,8 @@ static void write_table(const memory *m, int agent) {
     trace_table_begin(&b, header(m)->opened.monotonic_ns, TRACE_SERVING);
     trace_table_add(&b, &a);
     trace_table_add(&b, &late);
-    trace_table_end(&b, counters);
+    trace_peers peers = { .count = 1, .of = { { .rank = 1, .workers = 1, .counters = { 3, 4 } } } };
+    trace_table_end(&b, counters, &peers);
     trace_agent_row *r = agent_row(m, agent);
     r->tables[1].bytes = (uint32_t)b.size;
     memcpy(r->tables[1].data, b.data, b.size);

@@ -169,9 +169,13 @@ static void an_echo_sends_no_numbers(void **state) {
     gw_scope *s = gw_scope_open(root);
     gw_tensor *x = ramp(s);
     gw_rpc_stats before = gw_rpc_get_stats(s);
+    gw_peer_stats peer = gw_rpc_get_peer_stats(s, (gw_worker){ .rank = 1 });
     for (int i = 0; i < 10; i++)
         assert_ptr_equal(gw_data(gw_tensor_of(s, gw_rpc_sync(s, 1, "lend_echo", x))), gw_data(x));
     gw_rpc_stats after = gw_rpc_get_stats(s);
+    gw_peer_stats peer_after = gw_rpc_get_peer_stats(s, (gw_worker){ .rank = 1 });
+    assert_int_equal(peer_after.shared_sent - peer.shared_sent, 10 * NUMBERS * sizeof(float));
+    assert_int_equal(peer_after.shared_received, peer.shared_received);  // it is passed back
     assert_true(after.bytes_sent - before.bytes_sent < 10 * 1024);
     assert_true(after.bytes_received - before.bytes_received < 10 * 1024);
     gw_scope_close_up(s);

@@ -13,7 +13,7 @@
 enum { INTERVAL_MS = 1000, MORE_MS = 600, STEP_MS = 100 };
 
 static void print_usage(void) {
-    printf("usage: gradwire top [--once] [--json] [--interval=SECONDS] [JOB | PID]\n\n"
+    printf("usage: gradwire top [--once] [--json] [--peers] [--interval=SECONDS] [JOB | PID]\n\n"
            "Shows once a second what the workers of this user on this host do, or those of one "
            "job: its "
            "id, the beginning of\n"
@@ -23,9 +23,13 @@ static void print_usage(void) {
            "second what it waits for and has done, as long as it has anything to do. A processor "
            "that is "
            "always in use is\n"
-           "100 %%. Keys: s sorts by rank, calls, bytes, processor or memory; q ends.\n\n"
+           "100 %%. Keys: s sorts by rank, calls, bytes, processor or memory; p shows what each "
+           "worker\n"
+           "exchanges with each other one, or the workers; q ends.\n\n"
            "  --once               prints one table, and ends\n"
            "  --json               with --once: as JSON\n"
+           "  --peers              shows what each worker exchanges with each other one; with "
+           "--json: also\n"
            "  --interval=SECONDS   the time between two tables, and over which --once counts; 1 by "
            "default, 0 with --once:\n"
            "                       without rates\n\n"
@@ -34,13 +38,14 @@ static void print_usage(void) {
 
 typedef struct wish {
     const char *wanted;
-    bool once, json;
+    bool once, json, peers;
     int64_t interval_ms;
 } wish;
 
 // Returns -1, or the exit code.
 static int read_arguments(int argc, char **argv, wish *w) {
-    static const char *const options[] = { "--once", "--json", "--interval", "--help", NULL };
+    static const char *const options[] = { "--once",     "--json", "--peers",
+                                           "--interval", "--help", NULL };
     for (int i = 1; i < argc; i++) {
         const char *x = argv[i];
         if (strcmp(x, "--help") == 0) {
@@ -51,6 +56,8 @@ static int read_arguments(int argc, char **argv, wish *w) {
             w->once = true;
         } else if (strcmp(x, "--json") == 0) {
             w->json = true;
+        } else if (strcmp(x, "--peers") == 0) {
+            w->peers = true;
         } else if (strncmp(x, "--interval=", 11) == 0) {
             if (!parse_seconds("--interval", x + 11, &w->interval_ms)) return EXIT_USAGE;
         } else if (x[0] == '-' || w->wanted) {
@@ -82,16 +89,16 @@ static void wait_for_rates(const wish *w, live *l) {
 static void show_once(const wish *w, live *l) {
     wait_for_rates(w, l);
     if (w->json)
-        view_write_json(l, stdout);
+        view_write_json(l, w->peers, stdout);
     else if (l->count)
-        view_write(l, &(view_options){ .line_end = "\n" }, stdout);
+        view_write(l, &(view_options){ .peers = w->peers, .line_end = "\n" }, stdout);
     else
         printf("no worker of this user runs on this host\n");
 }
 
 // Each line ends with what clears its rest, and the last with what clears the lines below.
-static void show_page(const live *l, view_order order) {
-    view_options o = { .order = order, .line_end = "\033[K\n" };
+static void show_page(const live *l, view_order order, bool peers) {
+    view_options o = { .order = order, .peers = peers, .line_end = "\033[K\n" };
     screen_size(&o.width, &o.height);
     fputs("\033[H", stdout);
     view_write(l, &o, stdout);
@@ -101,12 +108,14 @@ static void show_page(const live *l, view_order order) {
 
 static void show_in_terminal(const wish *w, live *l) {
     view_order order = VIEW_BY_RANK;
+    bool peers = w->peers;
     int64_t next_ms = clock_now_ms();
     while (!screen_is_ended()) {
-        show_page(l, order);
+        show_page(l, order, peers);
         int64_t wait_ms = next_ms - clock_now_ms();
         int key = screen_key(wait_ms > 0 ? wait_ms : 0);
         if (key == 'q') return;
+        if (key == 'p') peers = !peers;
         if (key == 's') order = (order + 1) % VIEW_ORDERS;
         if (key || clock_now_ms() < next_ms) continue;
         live_update(l);
@@ -121,7 +130,7 @@ static void show_lines(const wish *w, live *l) {
         screen_key(w->interval_ms);
         live_update(l);
         any_runs = live_any_runs(l);
-        view_write(l, &(view_options){ .line_end = "\n" }, stdout);
+        view_write(l, &(view_options){ .peers = w->peers, .line_end = "\n" }, stdout);
         printf("\n");
         fflush(stdout);
     }

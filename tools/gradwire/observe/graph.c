@@ -245,21 +245,16 @@ static void add_some_body(building *b, const graph_worker *w, const trace_activi
     if (!has_edges(b)) add_waits(b, w, -1, 0, false);
 }
 
-static bool begins(const char *text, const char *beginning) {
-    return strncmp(text, beginning, strlen(beginning)) == 0;
-}
-
-// |in| is of describe_queued in src/call/call_service.c.
 static void add_of_queued(building *b, const graph_worker *w, const trace_activity *a) {
     const graph_worker *caller = worker_of(b->g, a->caller);
     add_holder(b, w, a->number);
     if (has_edges(b)) return;
-    if (begins(a->in, "its arguments") || begins(a->in, "the future")) return;
-    if (begins(a->in, "its caller") && caller) {
+    if (a->queued == TRACE_QUEUED_ARGUMENTS || a->queued == TRACE_QUEUED_FUTURE) return;
+    if (a->queued == TRACE_QUEUED_FLOW && caller) {
         add_edge(b, entry_of(caller));
         return;
     }
-    for (int i = 0; begins(a->in, "earlier calls") && i < count_activities(w); i++) {
+    for (int i = 0; a->queued == TRACE_QUEUED_ORDER && i < count_activities(w); i++) {
         const trace_activity *x = &w->agent->table->activities[i];
         if (x->kind == TRACE_QUEUED && x->caller == a->caller && x->call < a->call)
             add_edge(b, w->first_node + 2 + i);

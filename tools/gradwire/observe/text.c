@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include "observe/exchange.h"
 #include "observe/show.h"
 
 static void write_header(const image *x, FILE *out) {
@@ -44,6 +45,7 @@ static void write_table(const image *x, const image_agent *a, FILE *out) {
             (unsigned long long)n[TRACE_COLLECTIVES], (unsigned long long)n[TRACE_MESSAGES_SENT],
             show_size(n[TRACE_BYTES_SENT]).text, (unsigned long long)n[TRACE_MESSAGES_RECEIVED],
             show_size(n[TRACE_BYTES_RECEIVED]).text);
+    exchange_write(&t->peers, out);
     for (int i = 0; i < t->activity_count; i++) write_activity(x, &t->activities[i], out);
     if (t->left_out)
         fprintf(out, "    and %d activities that the table does not hold\n", t->left_out);
