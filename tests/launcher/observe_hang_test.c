@@ -208,6 +208,27 @@ static void a_queued_call_waits_for_earlier_ones_and_for_its_caller(void **state
     images_close(&x);
 }
 
+// The launcher is about to kill it; the waits of the others have failed already.
+static void a_process_that_is_asked_for_is_a_root_without_waits(void **state) {
+    (void)state;
+    images x;
+    int found;
+    images_open(&x, 3);
+    x.of[1].life = IMAGE_STOPPED;
+    EXPECT(&x, 0, "no worker waits\n");
+    char *text = report_with(&x, &(hang_options){ .pid = x.of[1].pid }, &found);
+    testing_note("%s", text);
+    assert_int_equal(found, 1);
+    assert_non_null(strstr(text, "root   worker1 (pid 1001) is stopped (SIGSTOP)\n"));
+    free(text);
+    add_reply(&x, 2, 0, 3, "f");
+    text = report_with(&x, &(hang_options){ .pid = x.of[2].pid }, &found);
+    assert_int_equal(found, 1);  // it waits
+    assert_non_null(strstr(text, "root   worker0 "));
+    free(text);
+    images_close(&x);
+}
+
 static void a_body_in_its_own_turn_is_a_cycle(void **state) {
     (void)state;
     images x;
@@ -415,10 +436,11 @@ static void the_report_as_json_has_the_same(void **state) {
     images_close(&x);
 }
 
-GW_TESTS(observe_hang, an_empty_job_has_neither_roots_nor_cycles,
-         a_body_that_computes_is_the_root_of_its_callers, a_body_that_waits_is_followed,
-         a_program_that_waits_nowhere_computes, a_worker_that_cannot_continue_is_a_root,
-         a_worker_of_another_host_is_a_root, of_two_attempts_of_a_rank_the_one_that_lives_counts,
+GW_TESTS(observe_hang, a_process_that_is_asked_for_is_a_root_without_waits,
+         an_empty_job_has_neither_roots_nor_cycles, a_body_that_computes_is_the_root_of_its_callers,
+         a_body_that_waits_is_followed, a_program_that_waits_nowhere_computes,
+         a_worker_that_cannot_continue_is_a_root, a_worker_of_another_host_is_a_root,
+         of_two_attempts_of_a_rank_the_one_that_lives_counts,
          a_queued_call_waits_for_the_holder_of_the_turn,
          a_queued_call_waits_for_the_bodies_that_run,
          a_queued_call_waits_for_earlier_ones_and_for_its_caller, a_body_in_its_own_turn_is_a_cycle,

@@ -85,6 +85,7 @@ typedef struct flight_state {
     int64_t checked_ms, moved_ms;
     uint64_t progress;
     bool is_reported;
+    int kills_reported;  // by hang_before_kill
 } flight_state;
 
 typedef struct job {

@@ -348,6 +348,8 @@ static bool has_unseen_caller(const graph *g, const trace_activity *a) {
 
 static bool is_start(const graph *g, int node) {
     const trace_activity *a = g->nodes[node].activity;
+    const graph_worker *w = &g->workers[g->nodes[node].worker];
+    if (g->pid && w->image && w->image->pid == g->pid && node == entry_of(w)) return true;
     return a && is_old(g, node) && (image_is_wait(a->kind) || has_unseen_caller(g, a));
 }
 
@@ -378,8 +380,8 @@ static bool find_components(graph *g) {
     return g->component_count >= 0;
 }
 
-bool graph_build(const image *images, int count, int64_t min_ns, graph *out) {
-    *out = (graph){ .min_ns = min_ns };
+bool graph_build(const image *images, int count, int64_t min_ns, pid_t pid, graph *out) {
+    *out = (graph){ .min_ns = min_ns, .pid = pid };
     if (find_workers(out, images, count) && make_nodes(out) && make_edges(out) &&
         mark_reached(out) && find_components(out))
         return true;
