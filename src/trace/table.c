@@ -9,7 +9,7 @@
 enum {
     ACTIVITY_BYTES = 128 + 3 * TRACE_TEXT_MAX + 4 * TRACE_RANKS_MAX,
     PEER_BYTES = 4 + 4 + 8 * TRACE_PEER_COUNTERS + 4 + 16,
-    END_BYTES = 1 + 8 * TRACE_COUNTERS + 2 + (TRACE_PEERS_MAX + 1) * PEER_BYTES
+    END_BYTES = 3 + 8 * (TRACE_COUNTERS + MEMORY_KINDS) + (TRACE_PEERS_MAX + 1) * PEER_BYTES
 };
 
 // ---- Writing ------------------------------------------------------------------------------------
@@ -71,8 +71,9 @@ static void put_peer(bytes *out, const trace_peer *x) {
 }
 
 void trace_table_end(bytes *out, const uint64_t counters[TRACE_COUNTERS],
-                     const trace_peers *peers) {
+                     const uint64_t memory[MEMORY_KINDS], const trace_peers *peers) {
     put_counters(out, counters, TRACE_COUNTERS);
+    put_counters(out, memory, MEMORY_KINDS);
     bytes_put_u8(out, (uint8_t)peers->count);
     for (int i = 0; i < peers->count; i++) put_peer(out, &peers->of[i]);
 }
@@ -135,7 +136,8 @@ bool trace_table_read(const void *data, size_t size, trace_table *out) {
     out->activity_count = (int)count;
     for (int i = 0; i < out->activity_count; i++)
         if (!read_activity(&in, &out->activities[i])) return false;
-    return read_counters(&in, out->counters, TRACE_COUNTERS) && read_peers(&in, &out->peers) &&
+    return read_counters(&in, out->counters, TRACE_COUNTERS) &&
+           read_counters(&in, out->memory, MEMORY_KINDS) && read_peers(&in, &out->peers) &&
            !in.failed && !reader_left(&in);
 }
 

@@ -8,6 +8,7 @@
 #define TRACE_TABLE_H
 
 #include "base/bytes.h"
+#include "base/memory_kinds.h"
 
 enum {
     TRACE_TEXT_MAX = 96,
@@ -110,6 +111,7 @@ typedef struct trace_table {
     int64_t now_ns;  // of CLOCK_MONOTONIC, when it was made
     trace_phase_of_worker phase;
     uint64_t counters[TRACE_COUNTERS];
+    uint64_t memory[MEMORY_KINDS];  // of the process
     trace_peers peers;
     int left_out;  // activities for which there was no room
     int activity_count;
@@ -119,7 +121,8 @@ typedef struct trace_table {
 // Writes a table to |out|, which is empty: its beginning, each activity, its end. Without memory |out| fails.
 void trace_table_begin(bytes *out, int64_t now_ns, trace_phase_of_worker phase);
 void trace_table_add(bytes *out, const trace_activity *a);
-void trace_table_end(bytes *out, const uint64_t counters[TRACE_COUNTERS], const trace_peers *peers);
+void trace_table_end(bytes *out, const uint64_t counters[TRACE_COUNTERS],
+                     const uint64_t memory[MEMORY_KINDS], const trace_peers *peers);
 
 // False if the bytes are no table.
 bool trace_table_read(const void *data, size_t size, trace_table *out);

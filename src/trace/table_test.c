@@ -33,6 +33,7 @@ static void add_peer(trace_peers *to, int rank) {
 
 static void write_table(bytes *out, int count) {
     uint64_t counters[TRACE_COUNTERS] = { [TRACE_CALLS_MADE] = 7, [TRACE_BYTES_SENT] = 1ull << 40 };
+    uint64_t memory[MEMORY_KINDS] = { [MEMORY_GRADIENTS] = 1ull << 33, [MEMORY_RECORDS] = 5 };
     trace_peers peers = { 0 };
     for (int i = 0; i < 40; i++) add_peer(&peers, i);
     trace_table_begin(out, 5000, TRACE_SERVING);
@@ -40,7 +41,7 @@ static void write_table(bytes *out, int count) {
         trace_activity a = wait_for_reply(i % 20);
         trace_table_add(out, &a);
     }
-    trace_table_end(out, counters, &peers);
+    trace_table_end(out, counters, memory, &peers);
     assert_false(out->failed);
 }
 
@@ -54,6 +55,7 @@ static void it_reads_what_was_written(void **state) {
     assert_int_equal(t->phase, TRACE_SERVING);
     assert_int_equal(t->counters[TRACE_CALLS_MADE], 7);
     assert_true(t->counters[TRACE_BYTES_SENT] == 1ull << 40);
+    assert_true(t->memory[MEMORY_GRADIENTS] == 1ull << 33 && t->memory[MEMORY_RECORDS] == 5);
     assert_int_equal(t->peers.count, TRACE_PEERS_MAX + 1);
     assert_int_equal(t->peers.of[0].rank, 39);
     assert_int_equal(t->peers.of[0].counters[TRACE_PEER_BYTES_SENT], 3900);

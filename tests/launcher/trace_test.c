@@ -206,14 +206,14 @@ static void top_has_rates_and_waits(void **state) {
     end_job(&j);
 }
 
-static void top_has_peers(void **state) {
+static void top_has_peers_and_memory(void **state) {
     (void)state;
     job j = start_job("calls");
     for (bool is_seen = false; !is_seen;) {
         json_t *all = top_of(j.pid, "--interval=1");
         const json_t *a = worker_of(all, 0), *peers = json_object_get(a, "peers");
-        const json_t *one = json_array_get(peers, 0);
-        is_seen = one && number_of(one, "sent_bytes_per_s") > 0 &&
+        const json_t *memory = json_object_get(a, "memory"), *one = json_array_get(peers, 0);
+        is_seen = one && memory && number_of(one, "sent_bytes_per_s") > 0 &&
                   number_of(one, "calls_per_s") > 0;
         if (is_seen) {
             assert_int_equal(json_array_size(peers), 1);
@@ -221,6 +221,8 @@ static void top_has_peers(void **state) {
             assert_int_equal((int)number_of(one, "workers"), 1);
             assert_true(number_of(one, "calls_made") > 0);
             assert_true(number_of(one, "bytes_sent") >= number_of(one, "messages_sent"));
+            assert_true(number_of(memory, "records") > 0);
+            assert_true(number_of(memory, "gradients") >= 0);
         }
         json_decref(all);
     }
@@ -232,10 +234,12 @@ static void top_has_peers(void **state) {
     forget(r);
     r = RUN("dump", j.pid);
     assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.out, "    memory: "));
     assert_non_null(strstr(r.out, "    with rank 1 ("));
     forget(r);
     r = RUN("ps", "--json");
     assert_non_null(strstr(r.out, "\"queued_bytes_max\""));
+    assert_non_null(strstr(r.out, "\"saved_for_backward\""));
     forget(r);
     end_job(&j);
 }
@@ -367,5 +371,5 @@ static void a_killed_worker_is_in_the_trace(void **state) {
 GW_TESTS(trace, files_of_two_hosts_are_aligned_with_a_warning, a_killed_worker_is_in_the_trace,
          a_running_job_and_its_dump_have_the_same_trace, what_is_wrong_is_one_sentence,
          a_trace_that_cannot_be_written_leaves_the_old_file, top_has_rates_and_waits,
-         top_has_peers, top_prints_lines_into_a_pipe_until_the_job_ends,
+         top_has_peers_and_memory, top_prints_lines_into_a_pipe_until_the_job_ends,
          top_gives_the_terminal_back);

@@ -103,6 +103,7 @@ static void add_peers(const agent *a, trace_peers *out) {
 }
 
 void observe_on_loop(const agent *a, observation *out) {
+    uint64_t memory[MEMORY_KINDS];
     *out = (observation){ .now_ns = env_now_ns(a->env) };
     trace_table_begin(&out->table, out->now_ns, phase_of(a));
     add_waits(a, out);
@@ -110,7 +111,8 @@ void observe_on_loop(const agent *a, observation *out) {
         if (a->services[i].service->observe) a->services[i].service->observe(a, out);
     count_messages(a, out->counters);
     add_peers(a, &out->peers);
-    trace_table_end(&out->table, out->counters, &out->peers);
+    memory_read(memory);
+    trace_table_end(&out->table, out->counters, memory, &out->peers);
 }
 
 // ---- Publishing ---------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 
 #include "live/peers_view.h"
 #include "observe/json.h"
+#include "observe/memory.h"
 #include "observe/show.h"
 #include "observe/workers.h"
 
@@ -174,6 +175,7 @@ static json_t *worker_json(const live *l, const live_worker *w, bool peers) {
         json_object_set_new(out, "rank", json_integer(a->rank));
     }
     set_activity(out, l, w);
+    if (a && a->table) json_object_set_new(out, "memory", memory_json(a->table->memory));
     if (peers) json_object_set_new(out, "peers", peers_view_json(l, w));
     return out;
 }
