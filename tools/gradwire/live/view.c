@@ -6,7 +6,7 @@
 
 #include "live/peers_view.h"
 #include "observe/json.h"
-#include "observe/memory.h"
+#include "observe/memory_json.h"
 #include "observe/show.h"
 #include "observe/workers.h"
 

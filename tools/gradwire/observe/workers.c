@@ -5,7 +5,7 @@
 
 #include "observe/find.h"
 #include "observe/json.h"
-#include "observe/memory.h"
+#include "observe/memory_json.h"
 #include "observe/exchange.h"
 #include "observe/show.h"
 

@@ -1,4 +1,4 @@
-#include "observe/memory.h"
+#include "observe/memory_json.h"
 
 json_t *memory_json(const uint64_t bytes[MEMORY_KINDS]) {
     static const char *const names[MEMORY_KINDS] = {

@@ -1,6 +1,6 @@
 // The memory of a process by kind, as JSON: {"tensors": 4096, ...}.
-#ifndef GRADWIRE_MEMORY_H
-#define GRADWIRE_MEMORY_H
+#ifndef GRADWIRE_MEMORY_JSON_H
+#define GRADWIRE_MEMORY_JSON_H
 
 #include <jansson.h>
 
