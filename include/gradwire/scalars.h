@@ -1,10 +1,10 @@
 // Curves of numbers for TensorBoard, such as the loss by step.
 //
-//     bool writes = gw_rpc_self(root).rank == 0;
-//     gw_scalars *curves = writes ? gw_scalars_open(root, "runs/a") : NULL;
-//     for (int64_t step = 0; step < 1000; step++) {
-//         ...
-//         gw_scalars_add(s, curves, "loss", gw_item(s, loss), step);
+//     bool is_first = gw_rpc_self(root).rank == 0;
+//     gw_scalars *curves = is_first ? gw_scalars_open(root, "runs/a") : NULL;
+//     for (int step = 0; step < 1000 && gw_ok(root); step++) {
+//         double loss = 1.0 / (step + 1);                       // of the step that is made here
+//         gw_scalars_add(root, curves, "loss", loss, step);
 //     }
 //
 // `tensorboard --logdir runs` shows the curves of each folder in runs under the name of that folder. Each gw_scalars_open
