@@ -480,8 +480,10 @@ typedef struct gw_peer_stats {
     uint64_t reconnects;
     /// Bytes for it that are queued, or that it has not acknowledged: now, and the most so far.
     uint64_t queued_bytes, queued_bytes_max;
-    const char
-        *transport;  ///< of the connection now, as in gw_transport_stats; NULL: there is none
+    uint64_t lent_bytes;  ///< bytes of this worker's tensors that it maps or is to read, now
+    uint64_t waited_us;   ///< the time that calls to it have waited for room in its queue
+    /// Of the connection now, as in gw_transport_stats; NULL: there is none.
+    const char *transport;
 } gw_peer_stats;
 
 /// Returns the counts for worker |of|; all 0 without a job. For this worker itself, calls alone are counted.

@@ -51,6 +51,8 @@ typedef enum trace_peer_counter {
     TRACE_PEER_RECONNECTS,
     TRACE_PEER_QUEUED,      // not a count: bytes now
     TRACE_PEER_QUEUED_MAX,  // and the most so far
+    TRACE_PEER_LENT,        // not a count: bytes now
+    TRACE_PEER_WAITED_US,
     TRACE_PEER_COUNTERS
 } trace_peer_counter;
 

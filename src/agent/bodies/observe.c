@@ -88,7 +88,9 @@ static trace_peer peer_of(int rank, const gw_peer_stats *of) {
                       [TRACE_PEER_SHARED_RECEIVED] = of->shared_received,
                       [TRACE_PEER_RECONNECTS] = of->reconnects,
                       [TRACE_PEER_QUEUED] = of->queued_bytes,
-                      [TRACE_PEER_QUEUED_MAX] = of->queued_bytes_max },
+                      [TRACE_PEER_QUEUED_MAX] = of->queued_bytes_max,
+                      [TRACE_PEER_LENT] = of->lent_bytes,
+                      [TRACE_PEER_WAITED_US] = of->waited_us },
     };
     if (of->transport) snprintf(out.transport, sizeof out.transport, "%s", of->transport);
     return out;

@@ -37,6 +37,8 @@ typedef struct member_traffic {
     uint64_t messages_sent, messages_received;  // all but those about membership
     uint64_t calls_made, calls_served;          // also those under way
     uint64_t shared_sent, shared_received;  // bytes of tensors that the receiver maps or has read
+    uint64_t lent_bytes;                    // of leases that it has not returned
+    int64_t waited_ns;                      // of threads, for room in its queue
     peer_traffic session;                   // once |peers| is gone
 } member_traffic;
 

@@ -15,6 +15,8 @@ gw_peer_stats traffic_with(const agent *a, int rank) {
         .reconnects = p.reconnects,
         .queued_bytes = p.queued_bytes,
         .queued_bytes_max = p.queued_bytes_max,
+        .lent_bytes = t->lent_bytes,
+        .waited_us = (uint64_t)t->waited_ns / 1000,
         .transport = a->peers ? peers_transport(a->peers, rank) : NULL,
     };
 }

@@ -30,6 +30,10 @@ static void write_peer(const trace_peer *x, FILE *out) {
             count(x, TRACE_PEER_CALLS_SERVED));
     fprintf(out, "; queued %s, at most %s", show_size(n[TRACE_PEER_QUEUED]).text,
             show_size(n[TRACE_PEER_QUEUED_MAX]).text);
+    if (n[TRACE_PEER_LENT]) fprintf(out, "; lent %s", show_size(n[TRACE_PEER_LENT]).text);
+    if (n[TRACE_PEER_WAITED_US])
+        fprintf(out, "; calls waited %s for room",
+                show_duration((int64_t)n[TRACE_PEER_WAITED_US] * 1000).text);
     if (n[TRACE_PEER_RECONNECTS])
         fprintf(out, "; %llu reconnects", count(x, TRACE_PEER_RECONNECTS));
     fprintf(out, "\n");
@@ -54,6 +58,8 @@ json_t *exchange_json_of(const trace_peer *x) {
         [TRACE_PEER_RECONNECTS] = "reconnects",
         [TRACE_PEER_QUEUED] = "queued_bytes",
         [TRACE_PEER_QUEUED_MAX] = "queued_bytes_max",
+        [TRACE_PEER_LENT] = "lent_bytes",
+        [TRACE_PEER_WAITED_US] = "waited_us",
     };
     json_t *out = json_object();
     json_object_set_new(out, "rank", x->rank < 0 ? json_null() : json_integer(x->rank));
