@@ -57,5 +57,6 @@
 #include <gradwire/checkpoint.h>
 #include <gradwire/elastic.h>
 #include <gradwire/trace.h>
+#include <gradwire/scalars.h>
 
 #endif

@@ -151,6 +151,7 @@ double digits_train_epoch(gw_scope *s, gw_module *model, gw_optimizer *opt, digi
 double digits_accuracy(gw_scope *s, gw_module *model, digits d) {
     gw_scope *inference = gw_scope_open(s);
     gw_no_grad(inference);
+    gw_span_open(inference, "evaluate");  // for gradwire trace, until the scope closes
     gw_tensor *guess = gw_argmax(inference, gw_module_call(inference, model, d.images), .dim = 1);
     double hits = gw_item(inference, gw_sum(inference, gw_eq(inference, guess, d.labels)));
     gw_scope_close_up(inference);

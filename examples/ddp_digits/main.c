@@ -32,8 +32,12 @@ static void train_step(gw_scope *s, gw_module *model, gw_optimizer *opt, digits 
                        int n) {
     int count = shards ? (int)shards : n, each = count / n;
     if (amp) gw_autocast(s, GW_BF16);
-    for (int i = rank * each, end = i + each; i < end; i++)
-        gw_backward(s, digits_loss(s, model, digits_share(s, batch, i, count)));
+    for (int i = rank * each, end = i + each; i < end; i++) {
+        gw_span *forward = gw_span_open(s, "forward");  // for gradwire trace
+        gw_tensor *loss = digits_loss(s, model, digits_share(s, batch, i, count));
+        gw_span_close(forward);
+        gw_backward(s, loss);
+    }
     gw_optimizer_step(s, opt);
 }
 

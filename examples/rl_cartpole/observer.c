@@ -17,6 +17,7 @@ GW_METHOD(observer, run_episode, GW_POOL, "rref") {
     gw_rref *agent = gw_arg_rref(s, a, 0);
     const float *noise = gw_data(gw_rand(s, GW_F32, 4));
     if (!gw_ok(s)) return gw_none();
+    gw_span_open(s, "episode");  // for gradwire trace, until the scope closes
     cartpole_reset(&self->env, noise);
     for (bool done = false; !done && gw_ok(s);) {
         gw_scope *step = gw_scope_open(s);

@@ -58,7 +58,9 @@ static double train_epoch(gw_scope *root, const options *o, rnn_model m, gw_opti
     while (gw_data_loader_next(epoch, loader)) {
         gw_scope *s = gw_scope_open(epoch);
         hidden next = state;
+        gw_span *forward = gw_span_open(s, "forward");  // for gradwire trace
         gw_tensor *loss = loss_of(s, m, loader, words, &next);
+        gw_span_close(forward);
         gw_backward(s, loss);
         gw_clip_grad_norm(s, weights, o->clip);
         gw_optimizer_step(s, opt);
@@ -77,6 +79,7 @@ static double perplexity(gw_scope *root, rnn_model m, words w, int64_t words) {
     enum { LENGTH = 100 };
     gw_scope *inference = gw_scope_open(root);
     gw_no_grad(inference);
+    gw_span_open(inference, "evaluate");  // until the scope closes
     model_eval(inference, m);
     gw_data_loader *loader = open_loader(inference, text_columns(inference, w, 1), LENGTH);
     hidden state = { 0 };

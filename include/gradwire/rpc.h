@@ -470,6 +470,28 @@ typedef struct gw_rpc_stats {
 /// Returns the counts of this worker; all 0 without a job.
 GW_API gw_rpc_stats gw_rpc_get_stats(gw_scope *s);
 
+/// Counts of what this worker has exchanged with one other worker since that has joined: gw_rpc_get_peer_stats.
+typedef struct gw_peer_stats {
+    uint64_t calls_made, calls_served;          ///< calls to it and of it, also those under way
+    uint64_t messages_sent, messages_received;  ///< as in gw_rpc_stats
+    uint64_t bytes_sent, bytes_received;        ///< bytes of frames, over all transports
+    /// Bytes of large tensors that the receiver maps, or reads from the memory of the sender: they are in no frame. Not
+    /// counted are those that a receiver passes back.
+    uint64_t shared_sent, shared_received;
+    uint64_t reconnects;
+    /// Bytes for it that are queued, or that it has not acknowledged: now, and the most so far.
+    uint64_t queued_bytes, queued_bytes_max;
+    uint64_t lent_bytes;  ///< bytes of this worker's tensors that it maps or is to read, now
+    uint64_t waited_us;   ///< the time that calls to it have waited for room in its queue
+    /// Of the connection now, as in gw_transport_stats; NULL: there is none.
+    const char *transport;
+} gw_peer_stats;
+
+/// Returns the counts for worker |of|; all 0 without a job. For this worker itself, calls alone are counted.
+///
+/// Errors: NOT_FOUND for an unknown worker.
+GW_API gw_peer_stats gw_rpc_get_peer_stats(gw_scope *s, gw_worker of);
+
 /// Describes for people by which transport worker |to| is reached, and why no faster transport is used. Examples are
 /// "shm; large tensors: lent, or pulled if they are in the program's own memory", and
 /// "tcp, encrypted; large tensors: sent: ...; not shm: ...: on another host". "lent": the receiver maps the sender's

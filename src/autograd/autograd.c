@@ -26,6 +26,7 @@ gw_tensor *gw_requires_grad(gw_scope *s, gw_tensor *x) {
         return tensor_poison_of(s);
     }
     x->tape = &autograd_tape;
+    block_name_kind(x->storage->block, MEMORY_PARAMETERS);
     return x;
 }
 

@@ -168,7 +168,17 @@ void grads_check_all_read(const gw_scope *s) {
                   unread);
 }
 
+// From here on its memory is that of a gradient.
+static void name_gradient(const gw_tensor *grad) {
+    const gw_tensor *x = grad->values ? grad->values : grad;
+    if (!x->storage) return;
+    if (block_kind(x->storage->block) == MEMORY_SAVED)
+        block_set_kind(x->storage->block, MEMORY_GRADIENTS);
+    block_name_kind(x->storage->block, MEMORY_GRADIENTS);
+}
+
 static void put(grads *g, gw_tensor *leaf, gw_tensor *grad) {
+    name_gradient(grad);
     index_put(&g->numbers, leaf, g->count);
     g->items[g->count++] = (grads_item){ .pair = { handle_retain(leaf), grad } };
 }
@@ -224,6 +234,7 @@ bool grads_add_imported(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int c
 
 void grads_replace(gw_scope *s, const gw_tensor *leaf, gw_tensor *grad) {
     grads_item *item = find(s, leaf);
+    name_gradient(grad);
     handle_release(item->pair.grad);
     item->pair.grad = grad;
 }

@@ -90,10 +90,17 @@ static gw_tensor *keep_shape(filler *f, const gw_tensor *x) {
     return shape;
 }
 
+// Values that cannot change.
+static gw_tensor *save(filler *f, gw_tensor *x) {
+    gw_tensor *saved = tensor_saved(f->scope, x);
+    if (saved && saved->storage) block_name_kind(saved->storage->block, MEMORY_SAVED);
+    return saved;
+}
+
 // The node's copy of |x| for the derivative: values that cannot change, if it reads them; else
 // the leaf itself, which the edge holds anyway; else a shape. NULL without memory.
 static gw_tensor *keep_tensor(filler *f, int i, gw_tensor *x) {
-    if (saves_arg(f->node->op, i)) return tensor_saved(f->scope, x);
+    if (saves_arg(f->node->op, i)) return save(f, x);
     return tensor_is_leaf_with_grad(x) ? x : keep_shape(f, x);
 }
 
@@ -138,7 +145,7 @@ static bool keep_output(filler *f, int i, gw_tensor *x) {
     // A single output has the shape of its gradient, and no pass runs the node without that
     // gradient.
     if (saves_output(n->op, i))
-        n->outputs[i] = tensor_saved(f->scope, x);
+        n->outputs[i] = save(f, x);
     else if (n->base.output_count > 1)
         n->outputs[i] = keep_shape(f, x);
     else

@@ -134,6 +134,7 @@ gw_status call_send_on_loop(call *c) {
         return status;
     }
     calls_of(a)->made_count++;
+    agent_member(a, c->to)->traffic.calls_made++;
     if (trace_is_on(TRACE_CALL))
         trace_record_text(TRACE_CALL_MADE, a->observer.row, trace_call_id(a->rank, c->fixed.call),
                           (uint64_t)c->to, c->future ? c->future->function : "");

@@ -117,14 +117,31 @@ static const served_call *find_acting(const agent *a) {
 }
 
 // What a call that has not started waits for.
+static trace_queued queued_for(const served_call *s) {
+    switch (s->state) {
+    case SERVED_ARGUMENTS: return TRACE_QUEUED_ARGUMENTS;
+    case SERVED_DEFERRED: return TRACE_QUEUED_FLOW;
+    case SERVED_ORDER: return TRACE_QUEUED_ORDER;
+    case SERVED_TURN: return TRACE_QUEUED_TURN;
+    case SERVED_RESULT: return TRACE_QUEUED_FUTURE;
+    default: return TRACE_QUEUED_THREAD;
+    }
+}
+
 static void describe_queued(const served_call *s, trace_activity *out) {
-    const char *what = "a worker thread";
+    static const char *const texts[TRACE_QUEUED_COUNT] = {
+        [TRACE_QUEUED_NOT] = "",
+        [TRACE_QUEUED_THREAD] = "a worker thread",
+        [TRACE_QUEUED_ARGUMENTS] = "its arguments, or its object to be made",
+        [TRACE_QUEUED_FLOW] = "its caller to receive replies (flow control)",
+        [TRACE_QUEUED_ORDER] = "earlier calls of its caller to start",
+        [TRACE_QUEUED_TURN] = "",  // activity_add_turn
+        [TRACE_QUEUED_FUTURE] = "the future that it has returned",
+    };
     out->kind = TRACE_QUEUED;
-    if (s->state == SERVED_ARGUMENTS) what = "its arguments, or its object to be made";
-    if (s->state == SERVED_DEFERRED) what = "its caller to receive replies (flow control)";
-    if (s->state == SERVED_ORDER) what = "earlier calls of its caller to start";
-    snprintf(out->in, sizeof out->in, "%s", what);
-    if (s->state == SERVED_TURN) activity_add_turn(out, s->agent, s->object->turn);
+    out->queued = queued_for(s);
+    snprintf(out->in, sizeof out->in, "%s", texts[out->queued]);
+    if (out->queued == TRACE_QUEUED_TURN) activity_add_turn(out, s->agent, s->object->turn);
 }
 
 static void observe(const agent *a, observation *out) {
@@ -136,11 +153,7 @@ static void observe(const agent *a, observation *out) {
         x.caller = s->caller;
         x.call = s->header.fixed.call;
         if (s->state == SERVED_RUNNING) x.tid = s->tid;
-        if (s->state < SERVED_RUNNING) describe_queued(s, &x);
-        if (s->state == SERVED_RESULT) {
-            x.kind = TRACE_QUEUED;
-            snprintf(x.in, sizeof x.in, "the future that it has returned");
-        }
+        if (s->state < SERVED_RUNNING || s->state == SERVED_RESULT) describe_queued(s, &x);
         observation_add(out, &x, &s->seen_ns);
     }
     out->counters[TRACE_CALLS_MADE] = c->made_count - c->out.count;

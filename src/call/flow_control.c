@@ -67,6 +67,7 @@ static gw_status wait(agent *a, gw_scope *s, int rank, uint64_t size, bool count
     gw_status status = GW_OK;
     list_node *waiting = waiting_of(a, rank, size);
     flow_wait w = { .waiter = { .what = "flow control", .describe = describe }, .to = rank };
+    int64_t begun_ns = env_now_ns(a->env);
     list_append(waiting, &w.link);
     while (!agent_member(a, rank)->lost && a->phase != AGENT_LEFT) {
         if (waiting->next == &w.link && has_room(a, rank, size, counts)) break;
@@ -80,6 +81,7 @@ static gw_status wait(agent *a, gw_scope *s, int rank, uint64_t size, bool count
         context_wait_on_loop(a, s, &w.waiter, until_ns);
     }
     list_remove(&w.link);
+    agent_member(a, rank)->traffic.waited_ns += env_now_ns(a->env) - begun_ns;
     flow_wake_on_loop(a, rank);
     return status;
 }

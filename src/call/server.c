@@ -266,6 +266,7 @@ static served_call *open_served_call(agent *a, int from, const request_header *h
     caller->queued_bytes += size;
     calls_of(a)->body_count++;
     calls_of(a)->served_count++;
+    agent_member(a, from)->traffic.calls_served++;
     a->leaving.has_served |= a->phase == AGENT_ASKED;
     return s;
 }

@@ -2,6 +2,7 @@
 #include "call/calls.h"
 
 #include "agent/members/member_table.h"
+#include "agent/state/traffic.h"
 
 gw_target gw_to_name(const char *name) {
     return (gw_target){ .name = name, .rank = NO_RANK };
@@ -102,6 +103,20 @@ gw_rpc_stats gw_rpc_get_stats(gw_scope *s) {
         out.bytes_sent += p.over[i].bytes_sent;
         out.bytes_received += p.over[i].bytes_received;
     }
+    env_leave(a->env);
+    return out;
+}
+
+gw_peer_stats gw_rpc_get_peer_stats(gw_scope *s, gw_worker of) {
+    gw_peer_stats out = { 0 };
+    agent *a = agent_of(s);
+    if (!a) return out;
+    if (of.rank < 0 || of.rank >= a->member_count) {
+        scope_fail(s, GW_NOT_FOUND, "gw_rpc_get_peer_stats: no worker has rank %d", of.rank);
+        return out;
+    }
+    env_enter(a->env);
+    out = traffic_with(a, of.rank);
     env_leave(a->env);
     return out;
 }

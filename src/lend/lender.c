@@ -161,7 +161,7 @@ static unsigned possible_ways(const agent *a, const lend_peer *p, int to, const 
     const char *transport = a->peers ? peers_transport(a->peers, to) : NULL;
     unsigned ways = 1u << ways_of_transport(transport);
     if (p->leases.count >= LIMIT_LEASES_PER_PEER ||
-        g->size > LIMIT_LENT_BYTES_PER_PEER - p->lent_bytes)
+        g->size > LIMIT_LENT_BYTES_PER_PEER - agent_member(a, to)->traffic.lent_bytes)
         return ways;
     unsigned reading = p->ways & 1u << WAY_READ;
     if (reading && lending_of(a)->only_reads) return reading;
@@ -220,7 +220,9 @@ bool lender_write(gw_handle *h, void *prepared, int to, bytes *table, gw_error *
             return false;
         }
         x->number = ++p->last_lease;
-        p->lent_bytes += x->size;
+        member_traffic *t = &agent_member(a, to)->traffic;
+        t->lent_bytes += x->size;
+        t->shared_sent += x->size;
         lending_of(a)->counts.lent++;
         failpoint("lend_written");
     }
@@ -232,22 +234,23 @@ bool lender_write(gw_handle *h, void *prepared, int to, bytes *table, gw_error *
     return true;
 }
 
-static lease *take_lease(lend_peer *p, uint64_t number) {
-    lease *x = map_take(&p->leases, number);
-    if (x) p->lent_bytes -= x->size;
+static lease *take_lease(agent *a, int to, uint64_t number) {
+    lease *x = map_take(&lend_peer_of(a, to)->leases, number);
+    if (x) agent_member(a, to)->traffic.lent_bytes -= x->size;
     return x;
 }
 
 void lender_undo(gw_handle *h, int to, const uint8_t *written) {
     (void)written;
     lease *x = (lease *)h;
-    if (x->kind != LENT_OWN) handle_release(take_lease(lend_peer_of(x->agent, to), x->number));
+    if (x->kind == LENT_OWN) return;
+    agent_member(x->agent, to)->traffic.shared_sent -= x->size;
+    handle_release(take_lease(x->agent, to, x->number));
 }
 
 // ---- Returned leases ----------------------------------------------------------------------------
 
 gw_status lender_returned_on_loop(agent *a, int from, reader *r, gw_error *error) {
-    lend_peer *p = lend_peer_of(a, from);
     uint32_t count = reader_u32(r);
     if (r->failed || count != reader_left(r) / sizeof(uint64_t) ||
         reader_left(r) % sizeof(uint64_t))
@@ -255,7 +258,7 @@ gw_status lender_returned_on_loop(agent *a, int from, reader *r, gw_error *error
                          count, reader_left(r));
     while (count--) {
         uint64_t number = reader_u64(r);
-        lease *x = take_lease(p, number);
+        lease *x = take_lease(a, from, number);
         if (!x)
             return error_set(error, GW_PROTOCOL,
                              "malformed return of leases: lease %llu does not exist",
@@ -319,7 +322,7 @@ void lender_lost_on_loop(agent *a, int rank) {
     lend_peer *p = lend_peer_of(a, rank);
     for (map_cursor e = { 0 }; map_next(&p->leases, &e);) make_orphan(l, e.value, p->process);
     map_fini(&p->leases);
-    p->lent_bytes = 0;
+    agent_member(a, rank)->traffic.lent_bytes = 0;
     process_watch_release(p->process);
     p->process = NULL;
     decline(p, "it is lost");

@@ -46,7 +46,6 @@ typedef struct lend_peer {
     process_watch *process;  // NULL: unknown
     uint64_t last_lease;
     map leases;  // by number
-    uint64_t lent_bytes;
 
     // as its receiver
     bool was_offered;

@@ -498,6 +498,7 @@ gw_status receiver_read(agent *a, int from, reader *table, gw_handle **out, gw_e
         mem_give(x, sizeof *x);
         return status;
     }
+    if (e.kind != LENT_OWN) agent_member(a, from)->traffic.shared_received += e.size;
     *x = (arrival){ .index = e.index, .segment = arrived };
     handle_init(&x->handle, &arrival_class);
     *out = &x->handle;

@@ -105,6 +105,7 @@ static block *read_state(gw_scope *s, map_reading *r, const char *key, const gw_
     gw_scope *work = scope_open_unrecorded(s);
     const gw_tensor *whole = gw_contiguous(work, x);
     block *b = gw_ok(work) ? block_take_on(like->device, tensor_size(like)) : NULL;
+    if (b) block_set_kind(b, MEMORY_OPTIMIZERS);
     if (b) block_copy(b, 0, whole->storage->block, tensor_offset(whole), tensor_size(like));
     if (!b) scope_fail(work, GW_NO_MEMORY, "%s: no memory for \"%s\"", r->what, key);
     gw_scope_close_up(work);

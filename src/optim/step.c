@@ -52,6 +52,7 @@ static block *take_like(const gw_tensor *x) {
 static bool take_state(const gw_optimizer *o, parameter *p, int k, bool is_apart) {
     if (!is_apart && p->state[k] && is_own(p->state[k])) return true;
     block *b = p->new_state[k] = take_like(p->x);
+    if (b) block_set_kind(b, MEMORY_OPTIMIZERS);
     double first = o->rule->start ? o->rule->start(&o->groups[p->group], k) : 0;
     if (b && !p->state[k]) block_fill(b, (gw_dtype)p->x->dtype, p->x->numel, gw_value_of(first));
     return b != NULL;
@@ -220,6 +221,7 @@ static void put_in_place(parameter *p) {
         st->version++;
     } else if (is_replaceable(x)) {
         st->version++;
+        block_replace_kind(st->block, p->new_x);
         block_release(st->block);
         st->block = p->new_x;
         x->offset = 0;
@@ -240,6 +242,7 @@ static void commit(parameter *p) {
     if (!p->rows) put_in_place(p);
     for (int k = 0; k < OPTIM_STATES_MAX; k++) {
         if (!p->new_state[k]) continue;
+        if (p->state[k]) block_replace_kind(p->state[k], p->new_state[k]);
         block_release(p->state[k]);
         p->state[k] = p->new_state[k];
         p->new_state[k] = NULL;

@@ -154,6 +154,11 @@ static void count_messages(talker *x) {
     assert_int_equal(before.reconnects, 0);
     assert_true(before.over[0].bytes_sent > FRAME_HEADER_BYTES &&
                 before.over[0].bytes_received > FRAME_HEADER_BYTES);
+    peer_traffic a = peers_get_traffic(x->peers, 0), b = peers_get_traffic(x->peers, 1);
+    assert_int_equal(a.bytes_sent + b.bytes_sent, before.over[0].bytes_sent);
+    assert_int_equal(a.bytes_received + b.bytes_received, before.over[0].bytes_received);
+    assert_true(a.queued_bytes_max + b.queued_bytes_max > 0);
+    assert_int_equal(peers_get_traffic(x->peers, 7).bytes_sent, 0);
 }
 
 static void it_counts(void **state) {

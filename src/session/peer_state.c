@@ -177,6 +177,7 @@ static void reconnect_at_once(peer *x) {
     drop_connection(x);
     note_failure(x, true);
     x->peers->stats.reconnects++;
+    x->traffic.reconnects++;
     if (x->tries > 0) {
         back_off(x);  // the previous one broke before a frame was received
         return;
@@ -188,6 +189,7 @@ static void reconnect_at_once(peer *x) {
 static void replace_connection(peer *x) {
     session_detach(&x->session);
     x->peers->stats.reconnects++;
+    x->traffic.reconnects++;
 }
 
 static void bury(peer *x) {

@@ -102,6 +102,8 @@ gw_status peers_send(peers *p, int rank, message *m, bool flush, gw_error *error
         return status;
     }
     p->stats.messages_sent++;
+    if (x->session.unacked_bytes > x->traffic.queued_bytes_max)
+        x->traffic.queued_bytes_max = x->session.unacked_bytes;
     peer_update_busy(x);
     if (x->state == PEER_CONNECTED && flush) {
         peer_flush(x);
@@ -243,6 +245,14 @@ peers_stats peers_get_stats(const peers *p) {
     return out;
 }
 
+peer_traffic peers_get_traffic(const peers *p, int rank) {
+    const peer *x = peer_find(p, (uint32_t)rank);
+    if (!x) return (peer_traffic){ 0 };
+    peer_traffic out = x->traffic;
+    out.queued_bytes = x->state == PEER_LOST ? 0 : x->session.unacked_bytes;
+    return out;
+}
+
 const char *peers_transport(const peers *p, int rank) {
     const peer *x = peer_find(p, (uint32_t)rank);
     return x && x->state == PEER_CONNECTED ? x->over->name : NULL;
@@ -326,6 +336,7 @@ void peer_flush(peer *x) {
         connection_be_patient(x->connection, !x->session.is_urgent);
         size_t taken = connection_send(x->connection, parts, count);
         x->over->bytes_sent += taken;
+        x->traffic.bytes_sent += taken;
         session_sent(&x->session, taken);
         total += taken;
         if (taken < size) {
@@ -467,6 +478,7 @@ static void on_received(void *user, const void *data, size_t count) {
     peers *p = x->peers;
     peers_begin_event(p);
     x->over->bytes_received += count;
+    x->traffic.bytes_received += count;
     x->received_count++;
     gw_error error;
     gw_status status = session_feed(&x->session, data, count, &error);

@@ -35,6 +35,13 @@ typedef struct peers_stats {
     int transport_count;
 } peers_stats;
 
+// Of one peer, over all its connections.
+typedef struct peer_traffic {
+    uint64_t bytes_sent, bytes_received;
+    uint64_t reconnects;
+    uint64_t queued_bytes, queued_bytes_max;  // queued or unacknowledged: now, and the most so far
+} peer_traffic;
+
 // Listens as listeners_open does, and writes the addresses that others connect to into
 // |out_addresses|.
 gw_status peers_open(peers_options options, const char *listen_addresses, peers **out,
@@ -109,6 +116,7 @@ void peers_on_drained(
 void peers_serve_store(peers *p, void (*take)(void *user, connection *c), void *user);
 
 peers_stats peers_get_stats(const peers *p);
+peer_traffic peers_get_traffic(const peers *p, int rank);  // 0 of unknown peers
 const char *peers_transport(const peers *p, int rank);  // of its connection; NULL: it has none now
 
 enum { PEERS_REASON_BYTES = 320 };

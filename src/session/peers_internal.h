@@ -52,6 +52,7 @@ typedef struct peer {
     gw_error *why;  // BROKEN and DEAD: the reason; LOST: the error that is reported; kept
 
     uint64_t received_count;  // receives from it
+    peer_traffic traffic;     // |queued_bytes| is that of |session|
 
     // trying again
     timer retry;

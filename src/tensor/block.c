@@ -21,6 +21,7 @@ static block *take(size_t size, block *(*from)(size_t size)) {
     b->size = size;
     atomic_init(&b->marks, 0);
     b->deleter = NULL;
+    memory_move(MEMORY_IDLE, MEMORY_TENSORS, b->capacity);
     return b;
 }
 
@@ -64,6 +65,7 @@ block *block_of_external(void *bytes, size_t size, void (*deleter)(void *context
     };
     atomic_init(&x->block.count, 1);
     x->block.external = true;
+    memory_add(MEMORY_EXTERNAL, (int64_t)size);
     return &x->block;
 }
 
@@ -72,6 +74,7 @@ block *block_of_mapped(const uint8_t *bytes, size_t size, void (*deleter)(void *
     block *b = block_of_external((void *)(uintptr_t)bytes, size, deleter, context);
     if (!b) return NULL;
     b->is_mapped = true;
+    memory_move(MEMORY_EXTERNAL, MEMORY_MAPPED, size);
     atomic_init(&b->pins, 1);
     return b;
 }
@@ -85,6 +88,7 @@ static void end_external(task *t) {
 // The function may do anything, and take any lock: a turn that is under way is over first.
 static void release_external(block *b) {
     external_block *x = (external_block *)b;
+    memory_add(b->is_mapped ? MEMORY_MAPPED : MEMORY_EXTERNAL, -(int64_t)b->size);
     x->end.run = end_external;
     if (b->deleter && env_held_here) {
         env_defer(env_held_here, &x->end);
@@ -111,6 +115,7 @@ void block_release(block *b) {
         mem_give(b, sizeof *b);
     } else {
         mem_count(-1);
+        memory_move(block_kind(b), MEMORY_IDLE, b->capacity);
         pool_give(b);
     }
 }
@@ -130,7 +135,8 @@ void block_drop_pin(block *b) {
         check_die("the program has written through a pointer of gw_data_for_write after the next "
                   "operation, while a backward pass or a message needed the old values");
     // Released, so that a writer that sees no pin follows all reads of the pin's holder.
-    atomic_fetch_sub_explicit(&b->pins, 1, memory_order_release);
+    uint32_t before = atomic_fetch_sub_explicit(&b->pins, 1, memory_order_release);
+    if (before == 1 && block_kind(b) == MEMORY_SAVED) block_set_kind(b, MEMORY_TENSORS);
 }
 
 block *block_pin(block *b) {
@@ -141,6 +147,23 @@ block *block_pin(block *b) {
 void block_unpin(block *b) {
     block_drop_pin(b);
     block_release(b);
+}
+
+// ---- Kinds of memory ----------------------------------------------------------------------------
+
+void block_set_kind(block *b, memory_kind kind) {
+    if (b->external || b->device != GW_CPU) return;
+    uint8_t before = atomic_load_explicit(&b->marks, memory_order_relaxed), after;
+    do {
+        after = (uint8_t)((before & BLOCK_MARKS) | kind << BLOCK_KIND_SHIFT);
+    } while (!atomic_compare_exchange_weak_explicit(&b->marks, &before, after, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    memory_move((memory_kind)(before >> BLOCK_KIND_SHIFT), kind, b->capacity);
+}
+
+void block_replace_kind(block *b, block *by) {
+    block_set_kind(by, block_kind(b));
+    if (atomic_load_explicit(&b->count, memory_order_relaxed) > 1) block_set_kind(b, MEMORY_KEPT);
 }
 
 // ---- Bytes --------------------------------------------------------------------------------------

@@ -25,6 +25,16 @@ _Static_assert(sizeof(block) <= HEADER_BYTES, "the header of a block is stored b
 
 enum { LARGE = 255 };  // the class of large blocks
 
+// Memory of the system, which waits until it is taken.
+static block *counted(block *b) {
+    memory_add(MEMORY_IDLE, (int64_t)b->capacity);
+    return b;
+}
+
+static void uncount(const block *b) {
+    memory_add(MEMORY_IDLE, -(int64_t)b->capacity);
+}
+
 // An extent that another process may still read is given back by the end of this one.
 static void give_extent(block *b) {
     if (b->bytes != arena_at(b->arena_offset)) arena_unmove(b->bytes, b->capacity);
@@ -42,7 +52,7 @@ static block *fresh_in_arena(size_t size) {
     }
     *b = (block){ .bytes = arena_at(place), .capacity = capacity, .class = LARGE };
     atomic_init(&b->arena_offset, place);
-    return b;
+    return counted(b);
 }
 
 #if MEM_CACHED
@@ -126,6 +136,7 @@ static size_t thread_keeps(unsigned class) {
 static void free_all(block *b) {
     while (b) {
         block *next = b->context;
+        uncount(b);
         mem_unreserve(b);
         b = next;
     }
@@ -175,7 +186,7 @@ static block *fresh(unsigned class) {
     *b = (block){ .bytes = (uint8_t *)b + HEADER_BYTES,
                   .capacity = capacity,
                   .class = (uint8_t) class };
-    return b;
+    return counted(b);
 }
 
 static block *take_from_process(unsigned class) {
@@ -220,7 +231,9 @@ static void give_class(block *b) {
         push(&pool.classes[class], b);
     }
     pthread_mutex_unlock(&pool.lock);
-    if (!keeps) mem_unreserve(b);
+    if (keeps) return;
+    uncount(b);
+    mem_unreserve(b);
 }
 
 // ---- Large blocks -------------------------------------------------------------------------------
@@ -262,6 +275,7 @@ static block *reuse_large(size_t capacity, bool in_arena) {
 }
 
 static void free_large(block *b) {
+    uncount(b);
     if (b->arena_offset)
         give_extent(b);
     else
@@ -291,7 +305,7 @@ static block *take_large(size_t size, bool populated) {
     b = mem_reserve(ALIGNMENT, sizeof *b);
     if (!b) return NULL;
     *b = (block){ .bytes = map_huge(capacity), .capacity = capacity, .class = LARGE };
-    if (b->bytes) return b;
+    if (b->bytes) return counted(b);
     mem_unreserve(b);
     return NULL;
 }
@@ -401,8 +415,9 @@ void pool_give(block *b) {
 block *pool_take_unpopulated(size_t size) {
     if (size > (size_t)1 << 39) return NULL;  // where sanitizers stop the program
     block *b = mem_reserve(ALIGNMENT, HEADER_BYTES + size);
-    if (b) *b = (block){ .bytes = (uint8_t *)b + HEADER_BYTES, .capacity = size };
-    return b;
+    if (!b) return NULL;
+    *b = (block){ .bytes = (uint8_t *)b + HEADER_BYTES, .capacity = size };
+    return counted(b);
 }
 
 block *pool_take(size_t size) {
@@ -411,6 +426,7 @@ block *pool_take(size_t size) {
 }
 
 void pool_give(block *b) {
+    uncount(b);
     if (b->arena_offset) give_extent(b);
     mem_unreserve(b);
 }

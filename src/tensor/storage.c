@@ -50,6 +50,7 @@ static bool is_pinned(const storage *st) {
 // For a copy of it, which takes the count on |copy|.
 static void move_to(storage *st, block *copy) {
     block_copy(copy, 0, st->block, 0, st->block->size);
+    block_replace_kind(st->block, copy);
     if (st->pins) {
         block_unpin(st->block);
     } else {

@@ -3,6 +3,7 @@
 #define TENSOR_TENSOR_H
 
 #include "base/handle.h"
+#include "base/memory_kinds.h"
 #include "base/scope.h"
 #include <gradwire/tensor.h>
 
@@ -28,6 +29,7 @@ typedef enum block_mark {
     BLOCK_STAYS = 1,       // parts of it are written while others are sent
     BLOCK_HANDED_OUT = 2,  // a pointer of gw_data_for_write
     BLOCK_ORPHANED = 4,    // another process may still read it: not written to, and not used again
+    BLOCK_MARKS = 7,       // above them: its memory_kind
 } block_mark;
 
 typedef struct block {
@@ -43,7 +45,7 @@ typedef struct block {
     bool
         external : 1;  // the bytes belong to the caller; |deleter| (may be NULL) is called at the end
     bool is_mapped : 1;     // another process may change them at any time (LEND-8); pinned for ever
-    _Atomic uint8_t marks;  // of block_mark
+    _Atomic uint8_t marks;  // of block_mark, and its memory_kind
     uint32_t hash;  // of the handed out bytes, since it was pinned first; in the checked mode
     void (*deleter)(void *context);
     void *context;
@@ -71,6 +73,21 @@ static inline bool block_has(const block *b, block_mark mark) {
 static inline void block_mark_as(block *b, block_mark mark) {
     if (!block_has(b, mark)) atomic_fetch_or_explicit(&b->marks, mark, memory_order_relaxed);
 }
+
+// What its bytes are counted as: MEMORY_TENSORS of a new one. A block of the program, of another worker or of another
+// device has no other kind.
+enum { BLOCK_KIND_SHIFT = 3 };
+_Static_assert(MEMORY_KINDS << BLOCK_KIND_SHIFT <= 256, "the marks have room for the kind");
+static inline memory_kind block_kind(const block *b) {
+    return (memory_kind)(atomic_load_explicit(&b->marks, memory_order_relaxed) >> BLOCK_KIND_SHIFT);
+}
+void block_set_kind(block *b, memory_kind kind);
+// The same for one of kind MEMORY_TENSORS alone.
+static inline void block_name_kind(block *b, memory_kind kind) {
+    if (block_kind(b) == MEMORY_TENSORS) block_set_kind(b, kind);
+}
+// |b| is about to be replaced by |by|, which has its kind then; other holders keep the old values.
+void block_replace_kind(block *b, block *by);
 
 // See Note [Who may write to a block]. A pin that is the only count is the writer's own.
 static inline bool block_may_be_written(const block *b) {

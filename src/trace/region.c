@@ -1,6 +1,7 @@
 #include "trace/region.h"
 
 #include "base/log.h"
+#include "base/memory_kinds.h"
 #include "base/variables.h"
 #include "trace/clock.h"
 #include "trace/kinds.h"
@@ -85,6 +86,7 @@ static bool take(int fd, uint32_t records) {
         return false;
     }
     madvise(h, trace_rings_at(), MADV_DONTFORK);
+    memory_add(MEMORY_RECORDS, (int64_t)trace_rings_at());
     region_fd = fd;
     trace_clock clock = trace_clock_best();
     memory = (trace_memory){ h, clock, trace_now(clock), records };
@@ -195,6 +197,7 @@ void *trace_map(uint64_t offset, uint64_t size) {
     void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, region_fd, (off_t)offset);
     if (at == MAP_FAILED) return NULL;
     madvise(at, size, MADV_DONTFORK);
+    memory_add(MEMORY_RECORDS, (int64_t)size);
     return at;
 }
 

@@ -8,7 +8,8 @@
 // Of one activity in bytes, at most; and what trace_table_end adds.
 enum {
     ACTIVITY_BYTES = 128 + 3 * TRACE_TEXT_MAX + 4 * TRACE_RANKS_MAX,
-    END_BYTES = 1 + 8 * TRACE_COUNTERS
+    PEER_BYTES = 4 + 4 + 8 * TRACE_PEER_COUNTERS + 4 + 16,
+    END_BYTES = 3 + 8 * (TRACE_COUNTERS + MEMORY_KINDS) + (TRACE_PEERS_MAX + 1) * PEER_BYTES
 };
 
 // ---- Writing ------------------------------------------------------------------------------------
@@ -43,6 +44,7 @@ void trace_table_add(bytes *out, const trace_activity *a) {
     }
     int listed = a->rank_count < TRACE_RANKS_MAX ? a->rank_count : TRACE_RANKS_MAX;
     bytes_put_u8(out, (uint8_t)a->kind);
+    bytes_put_u8(out, (uint8_t)a->queued);
     bytes_put_u64(out, (uint64_t)a->since_ns);
     bytes_put_u32(out, (uint32_t)a->tid);
     bytes_put_u32(out, (uint32_t)a->caller);
@@ -56,9 +58,24 @@ void trace_table_add(bytes *out, const trace_activity *a) {
     if (!out->failed) add_one_at(out, COUNT_AT);
 }
 
-void trace_table_end(bytes *out, const uint64_t counters[TRACE_COUNTERS]) {
-    bytes_put_u8(out, TRACE_COUNTERS);
-    for (int i = 0; i < TRACE_COUNTERS; i++) bytes_put_u64(out, counters[i]);
+static void put_counters(bytes *out, const uint64_t *counters, int count) {
+    bytes_put_u8(out, (uint8_t)count);
+    for (int i = 0; i < count; i++) bytes_put_u64(out, counters[i]);
+}
+
+static void put_peer(bytes *out, const trace_peer *x) {
+    bytes_put_u32(out, (uint32_t)x->rank);
+    bytes_put_u32(out, (uint32_t)x->workers);
+    put_counters(out, x->counters, TRACE_PEER_COUNTERS);
+    bytes_put_text(out, x->transport);
+}
+
+void trace_table_end(bytes *out, const uint64_t counters[TRACE_COUNTERS],
+                     const uint64_t memory[MEMORY_KINDS], const trace_peers *peers) {
+    put_counters(out, counters, TRACE_COUNTERS);
+    put_counters(out, memory, MEMORY_KINDS);
+    bytes_put_u8(out, (uint8_t)peers->count);
+    for (int i = 0; i < peers->count; i++) put_peer(out, &peers->of[i]);
 }
 
 void trace_activity_add_rank(trace_activity *a, int rank) {
@@ -70,6 +87,7 @@ void trace_activity_add_rank(trace_activity *a, int rank) {
 
 static bool read_activity(reader *in, trace_activity *a) {
     *a = (trace_activity){ .kind = (trace_activity_kind)reader_u8(in) };
+    a->queued = (trace_queued)reader_u8(in);
     a->since_ns = (int64_t)reader_u64(in);
     a->tid = (int)reader_u32(in);
     a->caller = (int)reader_u32(in);
@@ -79,11 +97,32 @@ static bool read_activity(reader *in, trace_activity *a) {
         !reader_text(in, a->site, sizeof a->site))
         return false;
     uint32_t count = reader_u32(in);
-    if (a->kind >= TRACE_ACTIVITY_KINDS || count > INT32_MAX) return false;
+    if (a->kind >= TRACE_ACTIVITY_KINDS || a->queued >= TRACE_QUEUED_COUNT || count > INT32_MAX)
+        return false;
     a->rank_count = (int)count;
     for (int i = 0; i < a->rank_count && i < TRACE_RANKS_MAX; i++)
         a->ranks[i] = (int)reader_u32(in);
     return !in->failed;
+}
+
+static bool read_counters(reader *in, uint64_t *counters, int count) {
+    if (reader_u8(in) != count) return false;
+    for (int i = 0; i < count; i++) counters[i] = reader_u64(in);
+    return !in->failed;
+}
+
+static bool read_peer(reader *in, trace_peer *x) {
+    *x = (trace_peer){ .rank = (int)reader_u32(in), .workers = (int)reader_u32(in) };
+    return read_counters(in, x->counters, TRACE_PEER_COUNTERS) && x->rank >= -1 &&
+           x->workers >= 1 && reader_text(in, x->transport, sizeof x->transport);
+}
+
+static bool read_peers(reader *in, trace_peers *out) {
+    *out = (trace_peers){ .count = reader_u8(in) };
+    if (out->count > TRACE_PEERS_MAX + 1) return false;
+    for (int i = 0; i < out->count; i++)
+        if (!read_peer(in, &out->of[i])) return false;
+    return true;
 }
 
 bool trace_table_read(const void *data, size_t size, trace_table *out) {
@@ -97,9 +136,48 @@ bool trace_table_read(const void *data, size_t size, trace_table *out) {
     out->activity_count = (int)count;
     for (int i = 0; i < out->activity_count; i++)
         if (!read_activity(&in, &out->activities[i])) return false;
-    if (reader_u8(&in) != TRACE_COUNTERS) return false;
-    for (int i = 0; i < TRACE_COUNTERS; i++) out->counters[i] = reader_u64(&in);
-    return !in.failed && !reader_left(&in);
+    return read_counters(&in, out->counters, TRACE_COUNTERS) &&
+           read_counters(&in, out->memory, MEMORY_KINDS) && read_peers(&in, &out->peers) &&
+           !in.failed && !reader_left(&in);
+}
+
+// ---- Peers --------------------------------------------------------------------------------------
+
+uint64_t trace_peer_bytes(const trace_peer *x) {
+    return x->counters[TRACE_PEER_BYTES_SENT] + x->counters[TRACE_PEER_BYTES_RECEIVED] +
+           x->counters[TRACE_PEER_SHARED_SENT] + x->counters[TRACE_PEER_SHARED_RECEIVED];
+}
+
+static bool has_counts(const trace_peer *x) {
+    for (int i = 0; i < TRACE_PEER_COUNTERS; i++)
+        if (x->counters[i]) return true;
+    return false;
+}
+
+static void merge(trace_peer *into, const trace_peer *x) {
+    uint64_t a = into->counters[TRACE_PEER_QUEUED_MAX], b = x->counters[TRACE_PEER_QUEUED_MAX];
+    for (int i = 0; i < TRACE_PEER_COUNTERS; i++) into->counters[i] += x->counters[i];
+    into->counters[TRACE_PEER_QUEUED_MAX] = a > b ? a : b;
+    into->workers += x->workers;
+    into->rank = -1;
+}
+
+void trace_peers_add(trace_peers *to, const trace_peer *x) {
+    trace_peer least = *x;
+    int listed = to->count < TRACE_PEERS_MAX ? to->count : TRACE_PEERS_MAX;
+    if (!has_counts(x)) return;
+    for (int i = 0; i < listed; i++) {
+        if (trace_peer_bytes(&least) <= trace_peer_bytes(&to->of[i])) continue;
+        trace_peer lesser = to->of[i];
+        to->of[i] = least;
+        least = lesser;
+    }
+    if (listed < TRACE_PEERS_MAX) {
+        to->of[to->count++] = least;
+    } else {
+        if (to->count == TRACE_PEERS_MAX) to->of[to->count++] = (trace_peer){ 0 };
+        merge(&to->of[TRACE_PEERS_MAX], &least);
+    }
 }
 
 // ---- Text ---------------------------------------------------------------------------------------

@@ -20,14 +20,28 @@ static trace_activity wait_for_reply(int i) {
     return a;
 }
 
+// Those with larger ranks have more bytes.
+static void add_peer(trace_peers *to, int rank) {
+    trace_peer x = { .rank = rank,
+                     .workers = 1,
+                     .counters = { [TRACE_PEER_CALLS_MADE] = 1,
+                                   [TRACE_PEER_BYTES_SENT] = (uint64_t)rank * 100,
+                                   [TRACE_PEER_QUEUED_MAX] = (uint64_t)rank },
+                     .transport = "shm" };
+    trace_peers_add(to, &x);
+}
+
 static void write_table(bytes *out, int count) {
     uint64_t counters[TRACE_COUNTERS] = { [TRACE_CALLS_MADE] = 7, [TRACE_BYTES_SENT] = 1ull << 40 };
+    uint64_t memory[MEMORY_KINDS] = { [MEMORY_GRADIENTS] = 1ull << 33, [MEMORY_RECORDS] = 5 };
+    trace_peers peers = { 0 };
+    for (int i = 0; i < 40; i++) add_peer(&peers, i);
     trace_table_begin(out, 5000, TRACE_SERVING);
     for (int i = 0; i < count; i++) {
         trace_activity a = wait_for_reply(i % 20);
         trace_table_add(out, &a);
     }
-    trace_table_end(out, counters);
+    trace_table_end(out, counters, memory, &peers);
     assert_false(out->failed);
 }
 
@@ -41,6 +55,11 @@ static void it_reads_what_was_written(void **state) {
     assert_int_equal(t->phase, TRACE_SERVING);
     assert_int_equal(t->counters[TRACE_CALLS_MADE], 7);
     assert_true(t->counters[TRACE_BYTES_SENT] == 1ull << 40);
+    assert_true(t->memory[MEMORY_GRADIENTS] == 1ull << 33 && t->memory[MEMORY_RECORDS] == 5);
+    assert_int_equal(t->peers.count, TRACE_PEERS_MAX + 1);
+    assert_int_equal(t->peers.of[0].rank, 39);
+    assert_int_equal(t->peers.of[0].counters[TRACE_PEER_BYTES_SENT], 3900);
+    assert_string_equal(t->peers.of[0].transport, "shm");
     assert_int_equal(t->activity_count, 20);
     assert_int_equal(t->left_out, 0);
     for (int i = 0; i < 20; i++) {
@@ -62,6 +81,27 @@ static void it_counts_activities_for_which_there_is_no_room(void **state) {
     assert_in_range(t->activity_count, 1, TRACE_ACTIVITIES_MAX);
     bytes_fini(&b);
     mem_free(t);
+}
+
+static void peers_beyond_the_sixteen_with_most_bytes_are_added_up(void **state) {
+    (void)state;
+    trace_peers peers = { 0 };
+    trace_peer none = { .rank = 1, .workers = 1, .transport = "tcp" };
+    trace_peers_add(&peers, &none);
+    assert_int_equal(peers.count, 0);
+    for (int i = 0; i < 40; i++) add_peer(&peers, i % 2 ? i : 38 - i);
+    assert_int_equal(peers.count, TRACE_PEERS_MAX + 1);
+    for (int i = 0; i < TRACE_PEERS_MAX; i++) {
+        assert_int_equal(peers.of[i].rank, 39 - i);
+        assert_int_equal(peers.of[i].workers, 1);
+    }
+    const trace_peer *others = &peers.of[TRACE_PEERS_MAX];
+    assert_int_equal(others->rank, -1);
+    assert_int_equal(others->workers, 24);
+    assert_int_equal(others->counters[TRACE_PEER_CALLS_MADE], 24);
+    assert_int_equal(others->counters[TRACE_PEER_BYTES_SENT], 100 * (23 * 24 / 2));
+    assert_int_equal(others->counters[TRACE_PEER_QUEUED_MAX], 23);
+    assert_string_equal(others->transport, "");
 }
 
 static void other_bytes_are_no_table(void **state) {
@@ -95,5 +135,6 @@ static void activities_have_texts(void **state) {
     assert_string_equal(text, "all_reduce 14 of group \"world\"");
 }
 
-GW_TESTS(trace_table, it_reads_what_was_written, it_counts_activities_for_which_there_is_no_room,
+GW_TESTS(trace_table, peers_beyond_the_sixteen_with_most_bytes_are_added_up,
+         it_reads_what_was_written, it_counts_activities_for_which_there_is_no_room,
          other_bytes_are_no_table, activities_have_texts);

@@ -152,12 +152,20 @@ static void of_two_attempts_of_a_rank_the_one_that_lives_counts(void **state) {
     images_close(&x);
 }
 
+// Nothing depends on the text.
+static void add_queued(images *x, const char *function, uint64_t call, trace_queued queued) {
+    trace_activity *a = images_add_of(x, 1, TRACE_QUEUED, function, 61, 0, call);
+    a->queued = queued;
+    IMAGES_SET(a->in, "anything");
+}
+
 static void a_queued_call_waits_for_the_holder_of_the_turn(void **state) {
     (void)state;
     images x;
     images_open(&x, 3);
     add_reply(&x, 0, 1, 3, "f");
     trace_activity *a = images_add_of(&x, 1, TRACE_QUEUED, "f", 61, 0, 3);
+    a->queued = TRACE_QUEUED_TURN;
     IMAGES_SET(a->in, "the turn of an object of class \"c\"");
     a->number = trace_call_id(2, 9);
     images_add_of(&x, 1, TRACE_RUNS, "other", 99, 0, 2);
@@ -174,13 +182,12 @@ static void a_queued_call_waits_for_the_bodies_that_run(void **state) {
     images x;
     images_open(&x, 2);
     add_reply(&x, 0, 1, 3, "f");
-    IMAGES_SET(images_add_of(&x, 1, TRACE_QUEUED, "f", 61, 0, 3)->in, "a worker thread");
+    add_queued(&x, "f", 3, TRACE_QUEUED_THREAD);
     images_add_of(&x, 1, TRACE_RUNS, "g", 70, 0, 2);
     EXPECT(&x, 1, "root   worker1 (pid 1001) runs g, called by worker0, for 70 s\n");
     images_table(&x, 1)->activity_count = 1;
     EXPECT(&x, 1,
-           "root   worker1 (pid 1001) has queued f, called by worker0, which waits for a worker "
-           "thread");
+           "root   worker1 (pid 1001) has queued f, called by worker0, which waits for anything");
     images_close(&x);
 }
 
@@ -189,19 +196,36 @@ static void a_queued_call_waits_for_earlier_ones_and_for_its_caller(void **state
     images x;
     images_open(&x, 2);
     add_reply(&x, 0, 1, 3, "f");
-    IMAGES_SET(images_add_of(&x, 1, TRACE_QUEUED, "f", 61, 0, 3)->in,
-               "earlier calls of its caller to start");
-    IMAGES_SET(images_add_of(&x, 1, TRACE_QUEUED, "e", 62, 0, 2)->in,
-               "its arguments, or its object to be made");
-    EXPECT(
-        &x, 1,
-        "root   worker1 (pid 1001) has queued e, called by worker0, which waits for its arguments");
+    add_queued(&x, "f", 3, TRACE_QUEUED_ORDER);
+    add_queued(&x, "e", 2, TRACE_QUEUED_ARGUMENTS);
+    EXPECT(&x, 1,
+           "root   worker1 (pid 1001) has queued e, called by worker0, which waits for anything");
     images_close(&x);
     images_open(&x, 3);
     add_reply(&x, 0, 1, 3, "f");
-    IMAGES_SET(images_add_of(&x, 1, TRACE_QUEUED, "f", 61, 0, 3)->in,
-               "its caller to receive replies (flow control)");
+    add_queued(&x, "f", 3, TRACE_QUEUED_FLOW);
     EXPECT(&x, 1, "cycle  of 2", "worker0 waits for call 3", "worker1 has queued f");
+    images_close(&x);
+}
+
+// The launcher is about to kill it; the waits of the others have failed already.
+static void a_process_that_is_asked_for_is_a_root_without_waits(void **state) {
+    (void)state;
+    images x;
+    int found;
+    images_open(&x, 3);
+    x.of[1].life = IMAGE_STOPPED;
+    EXPECT(&x, 0, "no worker waits\n");
+    char *text = report_with(&x, &(hang_options){ .pid = x.of[1].pid }, &found);
+    testing_note("%s", text);
+    assert_int_equal(found, 1);
+    assert_non_null(strstr(text, "root   worker1 (pid 1001) is stopped (SIGSTOP)\n"));
+    free(text);
+    add_reply(&x, 2, 0, 3, "f");
+    text = report_with(&x, &(hang_options){ .pid = x.of[2].pid }, &found);
+    assert_int_equal(found, 1);  // it waits
+    assert_non_null(strstr(text, "root   worker0 "));
+    free(text);
     images_close(&x);
 }
 
@@ -412,10 +436,11 @@ static void the_report_as_json_has_the_same(void **state) {
     images_close(&x);
 }
 
-GW_TESTS(observe_hang, an_empty_job_has_neither_roots_nor_cycles,
-         a_body_that_computes_is_the_root_of_its_callers, a_body_that_waits_is_followed,
-         a_program_that_waits_nowhere_computes, a_worker_that_cannot_continue_is_a_root,
-         a_worker_of_another_host_is_a_root, of_two_attempts_of_a_rank_the_one_that_lives_counts,
+GW_TESTS(observe_hang, a_process_that_is_asked_for_is_a_root_without_waits,
+         an_empty_job_has_neither_roots_nor_cycles, a_body_that_computes_is_the_root_of_its_callers,
+         a_body_that_waits_is_followed, a_program_that_waits_nowhere_computes,
+         a_worker_that_cannot_continue_is_a_root, a_worker_of_another_host_is_a_root,
+         of_two_attempts_of_a_rank_the_one_that_lives_counts,
          a_queued_call_waits_for_the_holder_of_the_turn,
          a_queued_call_waits_for_the_bodies_that_run,
          a_queued_call_waits_for_earlier_ones_and_for_its_caller, a_body_in_its_own_turn_is_a_cycle,

@@ -191,6 +191,30 @@ static void a_job_without_progress_is_reported_once(void **state) {
     forget(r);
 }
 
+// Rank 1, whose body rank 0 waits for, is stopped.
+static void a_rank_that_is_killed_since_it_is_stopped_is_reported_before(void **state) {
+    (void)state;
+    path folder = make_folder();
+    setenv("XDG_STATE_HOME", folder.text, 1);
+    launched l = LAUNCH("run", "-n3", "--hang-after=0", HANGS, "body");
+    int pid = open_started(&l, 1);
+    kill(pid, SIGSTOP);
+    result r = finish(l);
+    testing_note("%s", r.err);
+    assert_int_equal(r.code, 128 + SIGKILL);
+    // The other members may declare it dead before the launcher notices how long it is stopped.
+    char job[64], root[96], killed[64];
+    snprintf(job, sizeof job, ", 3 workers: process %d ", pid);
+    snprintf(root, sizeof root, "\ngradwire: root   worker1 (pid %d) is stopped (SIGSTOP)", pid);
+    snprintf(killed, sizeof killed, "rank 1 (pid %d)", pid);
+    const char *report = strstr(r.err, job);
+    assert_non_null(report);
+    assert_non_null(strstr(report, root));
+    assert_non_null(strstr(report, killed));
+    forget(r);
+    remove_folder(folder);
+}
+
 static void wrong_values_are_refused(void **state) {
     (void)state;
     static const char *const rows[][2] = {
@@ -214,5 +238,6 @@ GW_TESTS_WITH_LIMIT(run_flight, 120, the_records_of_a_killed_rank_are_kept,
                     a_file_that_cannot_be_written_is_an_error_in_a_line,
                     programs_that_are_no_workers_leave_no_file, the_files_of_five_jobs_are_kept,
                     sigusr1_writes_the_file_and_changes_no_result, levels_change_no_result,
-                    unknown_levels_are_reported, a_job_without_progress_is_reported_once,
-                    wrong_values_are_refused);
+                    unknown_levels_are_reported,
+                    a_rank_that_is_killed_since_it_is_stopped_is_reported_before,
+                    a_job_without_progress_is_reported_once, wrong_values_are_refused);

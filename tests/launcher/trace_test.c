@@ -151,7 +151,7 @@ static void a_trace_that_cannot_be_written_leaves_the_old_file(void **state) {
 // ---- gradwire top -------------------------------------------------------------------------------
 
 static json_t *top_of(const char *pid, const char *interval) {
-    result r = RUN("top", "--once", "--json", interval, pid);
+    result r = RUN("top", "--once", "--json", "--peers", interval, pid);
     testing_note("%s%s", r.out, r.err);
     assert_int_equal(r.code, 0);
     json_t *all = json_loads(r.out, 0, NULL);
@@ -203,6 +203,44 @@ static void top_has_rates_and_waits(void **state) {
         is_seen = strcmp(text_of(worker_of(all, 0), "state"), "stopped") == 0;
     }
     kill((int)strtol(j.worker_pid, NULL, 10), SIGCONT);
+    end_job(&j);
+}
+
+static void top_has_peers_and_memory(void **state) {
+    (void)state;
+    job j = start_job("calls");
+    for (bool is_seen = false; !is_seen;) {
+        json_t *all = top_of(j.pid, "--interval=1");
+        const json_t *a = worker_of(all, 0), *peers = json_object_get(a, "peers");
+        const json_t *memory = json_object_get(a, "memory"), *one = json_array_get(peers, 0);
+        is_seen = one && memory && number_of(one, "sent_bytes_per_s") > 0 &&
+                  number_of(one, "calls_per_s") > 0;
+        if (is_seen) {
+            assert_int_equal(json_array_size(peers), 1);
+            assert_int_equal((int)number_of(one, "rank"), 1);
+            assert_int_equal((int)number_of(one, "workers"), 1);
+            assert_true(number_of(one, "calls_made") > 0);
+            assert_true(number_of(one, "bytes_sent") >= number_of(one, "messages_sent"));
+            assert_true(number_of(memory, "records") > 0);
+            assert_true(number_of(memory, "gradients") >= 0);
+        }
+        json_decref(all);
+    }
+    result r = RUN("top", "--once", "--peers", "--interval=0", j.pid);
+    assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.out, "RANK  WORKER"));
+    assert_non_null(strstr(r.out, "  rank 1 "));
+    assert_non_null(strstr(r.out, "  rank 0 "));
+    forget(r);
+    r = RUN("dump", j.pid);
+    assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.out, "    memory: "));
+    assert_non_null(strstr(r.out, "    with rank 1 ("));
+    forget(r);
+    r = RUN("ps", "--json");
+    assert_non_null(strstr(r.out, "\"queued_bytes_max\""));
+    assert_non_null(strstr(r.out, "\"saved_for_backward\""));
+    forget(r);
     end_job(&j);
 }
 
@@ -335,4 +373,5 @@ static void a_killed_worker_is_in_the_trace(void **state) {
 GW_TESTS(trace, files_of_two_hosts_are_aligned_with_a_warning, a_killed_worker_is_in_the_trace,
          a_running_job_and_its_dump_have_the_same_trace, what_is_wrong_is_one_sentence,
          a_trace_that_cannot_be_written_leaves_the_old_file, top_has_rates_and_waits,
-         top_prints_lines_into_a_pipe_until_the_job_ends, top_gives_the_terminal_back);
+         top_has_peers_and_memory, top_prints_lines_into_a_pipe_until_the_job_ends,
+         top_gives_the_terminal_back);

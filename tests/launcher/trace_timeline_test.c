@@ -567,6 +567,18 @@ static void the_report_has_times_and_stragglers(void **state) {
     images_close(&x);
 }
 
+// Its begin is overwritten in the ring of another thread.
+static void an_end_without_a_begin_covers_no_time(void **state) {
+    (void)state;
+    images x;
+    images_open(&x, 1);
+    add(&x, 0, TRACE_MARK, 1000, 0, 0, "first");
+    add(&x, 0, TRACE_COLLECTIVE_ENDED, 9000, trace_collective_id(7, 0, 1), 0, "world");
+    add_collective(&x, 0, 2, 10000, 11000);
+    REPORT(&x, "worker0: records of 10.0 us; collectives 1.00 us (10 %)\n");
+    images_close(&x);
+}
+
 static void the_report_says_which_members_have_not_ended_a_collective(void **state) {
     (void)state;
     images x;
@@ -731,5 +743,6 @@ GW_TESTS(trace_timeline, protoc_is_installed, begin_and_end_are_one_slice,
          times_beyond_all_do_no_harm, only_the_last_seconds_are_kept,
          the_report_has_times_and_stragglers, the_report_has_the_critical_path_of_the_last_step,
          the_critical_path_leads_through_calls, any_records_give_a_report,
+         an_end_without_a_begin_covers_no_time,
          the_report_says_which_members_have_not_ended_a_collective,
          percentiles_are_within_4_percent, a_table_finds_what_was_put_and_not_removed);

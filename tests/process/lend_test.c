@@ -169,12 +169,39 @@ static void an_echo_sends_no_numbers(void **state) {
     gw_scope *s = gw_scope_open(root);
     gw_tensor *x = ramp(s);
     gw_rpc_stats before = gw_rpc_get_stats(s);
+    gw_peer_stats peer = gw_rpc_get_peer_stats(s, (gw_worker){ .rank = 1 });
     for (int i = 0; i < 10; i++)
         assert_ptr_equal(gw_data(gw_tensor_of(s, gw_rpc_sync(s, 1, "lend_echo", x))), gw_data(x));
     gw_rpc_stats after = gw_rpc_get_stats(s);
+    gw_peer_stats peer_after = gw_rpc_get_peer_stats(s, (gw_worker){ .rank = 1 });
+    assert_int_equal(peer_after.shared_sent - peer.shared_sent, 10 * NUMBERS * sizeof(float));
+    assert_int_equal(peer_after.shared_received, peer.shared_received);  // it is passed back
     assert_true(after.bytes_sent - before.bytes_sent < 10 * 1024);
     assert_true(after.bytes_received - before.bytes_received < 10 * 1024);
     gw_scope_close_up(s);
+    gw_rpc_shutdown(root);
+    assert_string_equal(gw_scope_close(root).text, "");
+    assert_int_equal(end_of(child), 0);
+    unlink(url + 7);
+}
+
+// The value that the other worker keeps is this worker's tensor.
+static void lent_bytes_are_those_that_are_not_returned(void **state) {
+    (void)state;
+    choose_url();
+    int child = start_other();
+    gw_scope *root = join(0);
+    gw_worker other = { .rank = 1 };
+    uint64_t ignored;
+    play(root, &ignored);
+    gw_scope *s = gw_scope_open(root);
+    gw_rref *kept = gw_remote(s, 1, "lend_echo", ramp(s));
+    gw_to_here(s, kept);
+    if (strstr(gw_rpc_path(s, other), "lent"))
+        assert_int_equal(gw_rpc_get_peer_stats(s, other).lent_bytes, NUMBERS * sizeof(float));
+    gw_scope_close_up(s);
+    while (gw_ok(root) && gw_rpc_get_peer_stats(root, other).lent_bytes)
+        gw_rpc_sync(root, 1, "gw.add", gw_ones(root, GW_F32, 1), 1.0);
     gw_rpc_shutdown(root);
     assert_string_equal(gw_scope_close(root).text, "");
     assert_int_equal(end_of(child), 0);
@@ -428,7 +455,7 @@ static void the_log_names_what_prevents_lending(void **state) {
 }
 
 GW_TESTS(lend, results_are_the_same_bit_for_bit, an_echo_sends_no_numbers,
-         a_lent_tensor_outlives_its_lender, leases_of_a_killed_worker_are_returned,
-         leases_are_returned_without_process_descriptors, results_can_be_read_after_the_job,
-         a_forked_child_writes_to_its_own_memory, a_remote_read_is_right_or_an_error,
-         the_log_names_what_prevents_lending);
+         lent_bytes_are_those_that_are_not_returned, a_lent_tensor_outlives_its_lender,
+         leases_of_a_killed_worker_are_returned, leases_are_returned_without_process_descriptors,
+         results_can_be_read_after_the_job, a_forked_child_writes_to_its_own_memory,
+         a_remote_read_is_right_or_an_error, the_log_names_what_prevents_lending);

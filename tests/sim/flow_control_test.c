@@ -117,6 +117,10 @@ static void send_much(gw_scope *s, int rank, void *context) {
         if (i % 10 == 0)
             gw_rpc_sync(s, 2, "backlog_echo", i);  // calls to another worker do not wait
     }
+    assert_true(gw_rpc_get_peer_stats(s, (gw_worker){ .rank = 1 }).waited_us > 0);
+    assert_true(gw_rpc_get_peer_stats(s, (gw_worker){ .rank = 1 }).queued_bytes_max <=
+                LIMIT + 1000);
+    assert_int_equal(gw_rpc_get_peer_stats(s, (gw_worker){ .rank = 2 }).waited_us, 0);
     gw_wait_all(s, fs, 60);
     assert_int_equal(started, 60);
     // A message larger than the limit is sent when nothing else is queued.

@@ -49,13 +49,15 @@ void memory_write_record(const memory *m, int thread, uint64_t index, trace_kind
 
 static void write_table(const memory *m, int agent) {
     uint64_t counters[TRACE_COUNTERS] = { 3, 4, 5, 6, 7, 8, 9 };
+    uint64_t memory[MEMORY_KINDS] = { [MEMORY_GRADIENTS] = 1000 };
+    trace_peers peers = { .count = 1, .of = { { .rank = 1, .workers = 1, .counters = { 3, 4 } } } };
     trace_activity a = { .kind = TRACE_WAITS_REPLY, .since_ns = 1, .caller = -1, .what = "f" };
     trace_activity late = { .kind = TRACE_WAITS_SHUTDOWN, .caller = -1 };
     bytes b = { 0 };
     trace_table_begin(&b, memory_header(m)->opened.monotonic_ns, TRACE_SERVING);
     trace_table_add(&b, &a);
     trace_table_add(&b, &late);
-    trace_table_end(&b, counters);
+    trace_table_end(&b, counters, memory, &peers);
     trace_agent_row *r = memory_agent_row(m, agent);
     r->tables[1].bytes = (uint32_t)b.size;
     memcpy(r->tables[1].data, b.data, b.size);

@@ -11,7 +11,7 @@
 enum { INTERVAL_MS = 1000, MORE_MS = 600, STEP_MS = 100 };
 
 static void print_usage(void) {
-    printf("usage: gradwire top [--once] [--json] [--interval=SECONDS] [JOB | PID]\n\n"
+    printf("usage: gradwire top [--once] [--json] [--peers] [--interval=SECONDS] [JOB | PID]\n\n"
            "Shows once a second what the workers of this user on this host do, or those of one "
            "job: its "
            "id, the beginning of\n"
@@ -21,9 +21,13 @@ static void print_usage(void) {
            "second what it waits for and has done, as long as it has anything to do. A processor "
            "that is "
            "always in use is\n"
-           "100 %%. Keys: s sorts by rank, calls, bytes, processor or memory; q ends.\n\n"
+           "100 %%. Keys: s sorts by rank, calls, bytes, processor or memory; p shows what each "
+           "worker\n"
+           "exchanges with each other one, or the workers; q ends.\n\n"
            "  --once               prints one table, and ends\n"
            "  --json               with --once: as JSON\n"
+           "  --peers              shows what each worker exchanges with each other one; with "
+           "--json: also\n"
            "  --interval=SECONDS   the time between two tables, and over which --once counts; 1 by "
            "default, 0 with --once:\n"
            "                       without rates\n\n"
@@ -32,7 +36,7 @@ static void print_usage(void) {
 
 typedef struct wish {
     const char *wanted;
-    bool once, json;
+    bool once, json, peers;
     int64_t interval_ms;
 } wish;
 
@@ -40,6 +44,7 @@ static int read_arguments(int argc, char **argv, wish *w) {
     const argument options[] = {
         { "--once", ARGUMENT_FLAG, .flag = &w->once },
         { "--json", ARGUMENT_FLAG, .flag = &w->json },
+        { "--peers", ARGUMENT_FLAG, .flag = &w->peers },
         { "--interval", ARGUMENT_SECONDS, .ms = &w->interval_ms },
         { 0 },
     };
@@ -70,16 +75,16 @@ static void wait_for_rates(const wish *w, live *l) {
 static void show_once(const wish *w, live *l) {
     wait_for_rates(w, l);
     if (w->json)
-        view_write_json(l, stdout);
+        view_write_json(l, w->peers, stdout);
     else if (l->count)
-        view_write(l, &(view_options){ .line_end = "\n" }, stdout);
+        view_write(l, &(view_options){ .peers = w->peers, .line_end = "\n" }, stdout);
     else
         printf("no worker of this user runs on this host\n");
 }
 
 // Each line ends with what clears its rest, and the last with what clears the lines below.
-static void show_page(const live *l, view_order order) {
-    view_options o = { .order = order, .line_end = "\033[K\n" };
+static void show_page(const live *l, view_order order, bool peers) {
+    view_options o = { .order = order, .peers = peers, .line_end = "\033[K\n" };
     screen_size(&o.width, &o.height);
     fputs("\033[H", stdout);
     view_write(l, &o, stdout);
@@ -89,12 +94,14 @@ static void show_page(const live *l, view_order order) {
 
 static void show_in_terminal(const wish *w, live *l) {
     view_order order = VIEW_BY_RANK;
+    bool peers = w->peers;
     int64_t next_ms = clock_now_ms();
     while (!screen_is_ended()) {
-        show_page(l, order);
+        show_page(l, order, peers);
         int64_t wait_ms = next_ms - clock_now_ms();
         int key = screen_key(wait_ms > 0 ? wait_ms : 0);
         if (key == 'q') return;
+        if (key == 'p') peers = !peers;
         if (key == 's') order = (order + 1) % VIEW_ORDERS;
         if (key || clock_now_ms() < next_ms) continue;
         live_update(l);
@@ -109,7 +116,7 @@ static void show_lines(const wish *w, live *l) {
         screen_key(w->interval_ms);
         live_update(l);
         any_runs = live_any_runs(l);
-        view_write(l, &(view_options){ .line_end = "\n" }, stdout);
+        view_write(l, &(view_options){ .peers = w->peers, .line_end = "\n" }, stdout);
         printf("\n");
         fflush(stdout);
     }

@@ -1,5 +1,6 @@
 #include "agent/bodies/observe.h"
 
+#include "agent/state/traffic.h"
 #include "trace/kinds.h"
 #include "trace/record.h"
 #include "trace/region.h"
@@ -73,14 +74,47 @@ static void count_messages(const agent *a, uint64_t counters[TRACE_COUNTERS]) {
     }
 }
 
+static trace_peer peer_of(int rank, const gw_peer_stats *of) {
+    trace_peer out = {
+        .rank = rank,
+        .workers = 1,
+        .counters = { [TRACE_PEER_CALLS_MADE] = of->calls_made,
+                      [TRACE_PEER_CALLS_SERVED] = of->calls_served,
+                      [TRACE_PEER_MESSAGES_SENT] = of->messages_sent,
+                      [TRACE_PEER_MESSAGES_RECEIVED] = of->messages_received,
+                      [TRACE_PEER_BYTES_SENT] = of->bytes_sent,
+                      [TRACE_PEER_BYTES_RECEIVED] = of->bytes_received,
+                      [TRACE_PEER_SHARED_SENT] = of->shared_sent,
+                      [TRACE_PEER_SHARED_RECEIVED] = of->shared_received,
+                      [TRACE_PEER_RECONNECTS] = of->reconnects,
+                      [TRACE_PEER_QUEUED] = of->queued_bytes,
+                      [TRACE_PEER_QUEUED_MAX] = of->queued_bytes_max,
+                      [TRACE_PEER_LENT] = of->lent_bytes,
+                      [TRACE_PEER_WAITED_US] = of->waited_us },
+    };
+    if (of->transport) snprintf(out.transport, sizeof out.transport, "%s", of->transport);
+    return out;
+}
+
+static void add_peers(const agent *a, trace_peers *out) {
+    for (int rank = 0; rank < a->member_count; rank++) {
+        gw_peer_stats of = traffic_with(a, rank);
+        trace_peer x = peer_of(rank, &of);
+        trace_peers_add(out, &x);
+    }
+}
+
 void observe_on_loop(const agent *a, observation *out) {
+    uint64_t memory[MEMORY_KINDS];
     *out = (observation){ .now_ns = env_now_ns(a->env) };
     trace_table_begin(&out->table, out->now_ns, phase_of(a));
     add_waits(a, out);
     for (int i = 0; i < a->service_count; i++)
         if (a->services[i].service->observe) a->services[i].service->observe(a, out);
     count_messages(a, out->counters);
-    trace_table_end(&out->table, out->counters);
+    add_peers(a, &out->peers);
+    memory_read(memory);
+    trace_table_end(&out->table, out->counters, memory, &out->peers);
 }
 
 // ---- Publishing ---------------------------------------------------------------------------------

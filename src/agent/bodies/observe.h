@@ -13,6 +13,7 @@ typedef struct observation {
     int64_t now_ns;
     int count;  // of activities
     uint64_t counters[TRACE_COUNTERS];
+    trace_peers peers;
 } observation;
 
 // An activity that was first seen at |*since_ns|; 0: now, which is then written there.

@@ -6,6 +6,7 @@
 #include "agent/leaving/awaits.h"
 #include "agent/leaving/leave.h"
 #include "agent/members/member_table.h"
+#include "agent/state/traffic.h"
 #include "base/logged_losses.h"
 
 void agent_stop_member_on_loop(agent *a, int rank, bool left, const gw_error *why) {
@@ -39,6 +40,7 @@ static void close_store_on_loop(agent *a) {
 static void close_peers_on_loop(agent *a) {
     if (!a->peers) return;
     a->final_stats = peers_get_stats(a->peers);
+    traffic_keep_on_loop(a);
     deferred_close_on_loop(a);
     member_table_close_on_loop(a);
     // A thread of this worker may wait for a store in a file, never for the one that it hosts.

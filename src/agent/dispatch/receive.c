@@ -21,7 +21,10 @@ void receive_message(void *user, int from, message *m) {
             env_wake(a->env, a->joining);
     } else {
         if (kind_is_counted(m->kind)) agent_member(a, from)->received++;
-        if (from != a->rank) a->messages_received++;
+        if (from != a->rank) {
+            a->messages_received++;
+            agent_member(a, from)->traffic.messages_received++;
+        }
         if (!deferred_keep_on_loop(a, from, m) && !deferred_keep_incomplete_on_loop(a, from, m))
             dispatch_on_loop(a, from, m);
         leaving_check_on_loop(a);  // a request that was refused takes the promises in it with it

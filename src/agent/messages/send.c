@@ -55,7 +55,10 @@ gw_status agent_send_on_loop(agent *a, int rank, message *m, bool flush, gw_erro
         status = agent_left_error(a, "a message", error);
     }
     if (!status && counted) agent_member(a, rank)->sent++;
-    if (!status && rank != a->rank) a->messages_sent++;
+    if (!status && rank != a->rank) {
+        a->messages_sent++;
+        agent_member(a, rank)->traffic.messages_sent++;
+    }
     return status;
 }
 

@@ -32,6 +32,16 @@ static inline uint64_t id_rank(uint64_t id) {
     return id >> ID_COUNT_BITS;
 }
 
+// What this worker has exchanged with a member since that has joined.
+typedef struct member_traffic {
+    uint64_t messages_sent, messages_received;  // all but those about membership
+    uint64_t calls_made, calls_served;          // also those under way
+    uint64_t shared_sent, shared_received;  // bytes of tensors that the receiver maps or has read
+    uint64_t lent_bytes;                    // of leases that it has not returned
+    int64_t waited_ns;                      // of threads, for room in its queue
+    peer_traffic session;                   // once |peers| is gone
+} member_traffic;
+
 // A member of the job, this worker included: one incarnation, which has its rank for ever. The first group of fields
 // never changes once |known| is set, and any thread may then read it.
 typedef struct member {
@@ -48,8 +58,9 @@ typedef struct member {
     char missing[96];         // the coordinator's: the work that it has reported last
     uint32_t owed;            // kinds of messages about leaving that wait for memory
     uint64_t sent, received;  // messages, those about leaving and membership not counted
-    list_node deferred;       // messages from it that name workers not known yet, by |link|
-    list_node incomplete;     // messages from it that wait for segments, and those behind them
+    member_traffic traffic;
+    list_node deferred;    // messages from it that name workers not known yet, by |link|
+    list_node incomplete;  // messages from it that wait for segments, and those behind them
 
     // The parts of the services follow: agent_member_part.
 } member;

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/memory_kinds.h"
 #include "base/status.h"
 #include "base/system_error.h"
 
@@ -35,6 +36,7 @@ static bool map(segment_map *m) {
     if (base == MAP_FAILED) return false;
     madvise(base, SEGMENT_BYTES, MADV_DONTFORK);
     m->base = base;
+    memory_add(MEMORY_RINGS, SEGMENT_BYTES);
     return true;
 }
 
@@ -76,7 +78,10 @@ gw_status segment_map_peers(int fd, segment_map *out, gw_error *error) {
 }
 
 void segment_close(segment_map *m) {
-    if (m->base) munmap(m->base, SEGMENT_BYTES);
+    if (m->base) {
+        munmap(m->base, SEGMENT_BYTES);
+        memory_add(MEMORY_RINGS, -(int64_t)SEGMENT_BYTES);
+    }
     if (m->fd >= 0) close(m->fd);
     *m = (segment_map){ .fd = -1 };
 }

@@ -84,6 +84,7 @@ gw_map *gw_optimizer_consolidate(gw_scope *s, gw_optimizer *o, int to) {
 
 static block *cut(const block *whole, const gw_tensor *like, int64_t first) {
     block *b = block_take_on(like->device, tensor_size(like));
+    if (b) block_set_kind(b, MEMORY_OPTIMIZERS);
     if (b)
         block_copy(b, 0, whole, (size_t)first * gw_dtype_size((gw_dtype)like->dtype),
                    tensor_size(like));

@@ -93,6 +93,7 @@ static void move_values(gw_scope *s, gw_tensor *x, gw_tensor *result) {
     bool alike = x->device == result->device;
     if (alike && is_all_of_its_block(x) && is_all_of_its_block(result)) {
         block *old = x->storage->block;
+        block_replace_kind(old, result->storage->block);
         x->storage->block = result->storage->block;
         result->storage->block = old;
         x->storage->version++;

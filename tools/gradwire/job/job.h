@@ -88,6 +88,7 @@ typedef struct flight_state {
     int64_t checked_ms;
     progress progress;
     bool is_reported;
+    int kills_reported;  // by hang_before_kill
 } flight_state;
 
 typedef struct job {

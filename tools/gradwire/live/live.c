@@ -99,14 +99,23 @@ static bool list_workers(live *l) {
     return true;
 }
 
-static void update_rates(live_worker *w, int64_t now_ns) {
+static void find_rates(const live_worker *w, int64_t now_ns, const uint64_t *counters,
+                       const uint64_t *before, int count, double *out) {
     double seconds = (double)(w->table_ns - w->table_before_ns) * 1e-9;
     bool is_old = now_ns - w->table_ns > LIVE_OLD_MS * INT64_C(1000000);
-    for (int i = 0; i < TRACE_COUNTERS; i++)
-        w->rates[i] =
-            !w->table_before_ns || seconds <= 0 || is_old || w->counters[i] < w->counters_before[i]
-                ? 0
-                : (double)(w->counters[i] - w->counters_before[i]) / seconds;
+    for (int i = 0; i < count; i++)
+        out[i] = !w->table_before_ns || seconds <= 0 || is_old || counters[i] < before[i]
+                     ? 0
+                     : (double)(counters[i] - before[i]) / seconds;
+}
+
+void live_peer_rates(const live *l, const live_worker *w, const trace_peer *peer,
+                     double out[TRACE_PEER_COUNTERS]) {
+    const trace_peer *before = NULL;
+    for (int i = 0; i < w->peers_before.count; i++)
+        if (w->peers_before.of[i].rank == peer->rank) before = &w->peers_before.of[i];
+    find_rates(w, live_image(l, w)->taken.monotonic_ns, peer->counters,
+               before ? before->counters : peer->counters, TRACE_PEER_COUNTERS, out);
 }
 
 static void update_table(live_worker *w, const image_agent *a) {
@@ -115,6 +124,8 @@ static void update_table(live_worker *w, const image_agent *a) {
     memcpy(w->counters_before, w->counters, sizeof w->counters);
     w->table_ns = a->table->now_ns;
     memcpy(w->counters, a->table->counters, sizeof w->counters);
+    w->peers_before = w->peers;
+    w->peers = a->table->peers;
 }
 
 static void update_usage(live_worker *w, const image *x) {
@@ -133,7 +144,8 @@ static void update_workers(live *l) {
         const image *x = live_image(l, w);
         update_table(w, live_agent(l, w));
         update_usage(w, x);
-        update_rates(w, x->taken.monotonic_ns);
+        find_rates(w, x->taken.monotonic_ns, w->counters, w->counters_before, TRACE_COUNTERS,
+                   w->rates);
     }
 }
 

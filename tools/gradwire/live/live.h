@@ -20,6 +20,7 @@ typedef struct live_worker {
     // the latest two tables that differ
     int64_t table_ns, table_before_ns;  // when they were made; 0: none
     uint64_t counters[TRACE_COUNTERS], counters_before[TRACE_COUNTERS];
+    trace_peers peers, peers_before;
     process_usage usage, usage_before;
     int64_t usage_ns, usage_before_ns;
     // results
@@ -52,6 +53,10 @@ bool live_any_runs(const live *l);
 
 // Whether a running worker has published no table since live_open.
 bool live_is_incomplete(const live *l);
+
+// How much each count of |peer|, which is one of |w|, grows each second: 0 if the table before did not have it.
+void live_peer_rates(const live *l, const live_worker *w, const trace_peer *peer,
+                     double out[TRACE_PEER_COUNTERS]);
 
 const image *live_image(const live *l, const live_worker *w);
 const image_agent *live_agent(const live *l, const live_worker *w);  // NULL: none

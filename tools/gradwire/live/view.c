@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "live/peers_view.h"
 #include "live/row.h"
 #include "observe/json.h"
+#include "observe/memory_json.h"
 #include "observe/show.h"
 
 // ---- The order ----------------------------------------------------------------------------------
@@ -42,29 +44,12 @@ static sorted *sort(const live *l, view_order order) {
 
 // ---- The table ----------------------------------------------------------------------------------
 
-enum { LINE_SIZE = 1024 };
-
-// Cuts it after |width| characters of UTF-8.
-static void cut(char *line, int width) {
-    int characters = 0;
-    for (char *at = line; width && *at; at++) {
-        if (((unsigned char)*at & 0xc0) == 0x80) continue;
-        if (characters++ == width) *at-- = '\0';
-        if (characters > width) return;
-    }
-}
-
-static void write_line(char *line, const view_options *o, FILE *out) {
-    cut(line, o->width);
-    fprintf(out, "%s%s", line, o->line_end);
-}
-
 static void format_worker(const live_row *r, char *line) {
     char age[32] = "", rank[16] = "-";
     bool shows_wait = r->waits_kind && r->life != IMAGE_HAS_ENDED;
     if (r->worker[0]) snprintf(rank, sizeof rank, "%d", r->rank);
     if (shows_wait) snprintf(age, sizeof age, ", %s", show_duration(r->waits_ns).text);
-    snprintf(line, LINE_SIZE,
+    snprintf(line, PAGE_LINE_SIZE,
              "%4s  %-16.40s %8d  %-8s %-8s %9.1f %9.1f %8.1f %9s %9s %8s %5.0f  %s%s", rank,
              r->worker[0] ? r->worker : r->program, (int)r->pid, show_life(r->life), r->phase,
              r->rates[TRACE_CALLS_MADE], r->rates[TRACE_CALLS_SERVED], r->rates[TRACE_COLLECTIVES],
@@ -77,7 +62,7 @@ static void format_worker(const live_row *r, char *line) {
 static void write_heading(const live *l, const view_options *o, FILE *out) {
     static const char *const orders[VIEW_ORDERS] = { "rank", "calls", "bytes", "processor",
                                                      "memory" };
-    char line[LINE_SIZE], key[FIND_KEY_SIZE] = "-", last[FIND_KEY_SIZE] = "";
+    char line[PAGE_LINE_SIZE], key[FIND_KEY_SIZE] = "-", last[FIND_KEY_SIZE] = "";
     int jobs = 0, running = 0;
     for (int i = 0; i < l->now.count; i++) {
         find_key(&l->now.images[i], key);
@@ -91,41 +76,62 @@ static void write_heading(const live *l, const view_options *o, FILE *out) {
     else
         snprintf(line, sizeof line, "%d jobs, %d workers, %d processes run; by %s", jobs, l->count,
                  running, orders[o->order]);
-    write_line(line, o, out);
+    page_write_line(line, o, out);
+}
+
+static void write_columns(const view_options *o, FILE *out) {
+    char line[PAGE_LINE_SIZE];
     snprintf(line, sizeof line, "%4s  %-16s %8s  %-8s %-8s %9s %9s %8s %9s %9s %8s %5s  %s", "RANK",
              "WORKER", "PID", "STATE", "PHASE", "CALLS/S", "SERVED/S", "COLL/S", "IN/S", "OUT/S",
              "MEMORY", "CPU %", "WAITS FOR");
-    write_line(line, o, out);
+    page_write_line(line, o, out);
 }
 
-void view_write(const live *l, const view_options *o, FILE *out) {
-    char line[LINE_SIZE];
+static void write_workers(const live *l, const view_options *o, FILE *out) {
+    char line[PAGE_LINE_SIZE];
     live_row row;
     sorted *workers = sort(l, o->order);
-    int room = o->height ? o->height - 3 : l->count;  // two lines above, one below
+    int room = o->height ? o->height - 2 : l->count;  // a line above, one below
     if (room < 1) room = 1;
-    write_heading(l, o, out);
+    write_columns(o, out);
     for (int i = 0; workers && i < l->count && i < room; i++) {
         live_row_fill(l, workers[i].worker, &row);
         format_worker(&row, line);
-        write_line(line, o, out);
+        page_write_line(line, o, out);
     }
     if (l->count > room) {
         snprintf(line, sizeof line, "and %d more", l->count - room);
-        cut(line, o->width);
+        page_cut(line, o->width);
         fputs(line, out);
     }
     free(workers);
 }
 
+void view_write(const live *l, const view_options *o, FILE *out) {
+    view_options below = *o;
+    if (o->height) below.height--;
+    write_heading(l, o, out);
+    if (o->peers)
+        peers_view_write(l, &below, out);
+    else
+        write_workers(l, &below, out);
+}
+
 // ---- JSON ---------------------------------------------------------------------------------------
 
-void view_write_json(const live *l, FILE *out) {
-    json_t *workers = json_array();
+static json_t *worker_json(const live *l, const live_worker *w, bool peers) {
+    const image_agent *a = live_agent(l, w);
     live_row row;
-    for (int i = 0; i < l->count; i++) {
-        live_row_fill(l, &l->workers[i], &row);
-        json_array_append_new(workers, live_row_json(&row));
-    }
+    live_row_fill(l, w, &row);
+    json_t *out = live_row_json(&row);
+    if (a && a->table) json_object_set_new(out, "memory", memory_json(a->table->memory));
+    if (peers) json_object_set_new(out, "peers", peers_view_json(l, w));
+    return out;
+}
+
+void view_write_json(const live *l, bool peers, FILE *out) {
+    json_t *workers = json_array();
+    for (int i = 0; i < l->count; i++)
+        json_array_append_new(workers, worker_json(l, &l->workers[i], peers));
     json_write(json_pack("{so}", "workers", workers), out);
 }

@@ -5,23 +5,9 @@
 #include <stdio.h>
 
 #include "live/live.h"
-
-typedef enum view_order {
-    VIEW_BY_RANK,
-    VIEW_BY_CALLS,
-    VIEW_BY_BYTES,
-    VIEW_BY_PROCESSOR,
-    VIEW_BY_MEMORY,
-    VIEW_ORDERS
-} view_order;
-
-typedef struct view_options {
-    view_order order;
-    int width, height;     // of the terminal, in characters; 0: any
-    const char *line_end;  // "\n"
-} view_options;
+#include "live/page.h"
 
 void view_write(const live *l, const view_options *o, FILE *out);
-void view_write_json(const live *l, FILE *out);
+void view_write_json(const live *l, bool peers, FILE *out);
 
 #endif

@@ -93,7 +93,7 @@ static void put_table(bytes *out, const trace_table *t) {
     bytes table = { 0 };
     trace_table_begin(&table, t->now_ns, t->phase);
     for (int i = 0; i < t->activity_count; i++) trace_table_add(&table, &t->activities[i]);
-    trace_table_end(&table, t->counters);
+    trace_table_end(&table, t->counters, t->memory, &t->peers);
     bytes_put_u32(out, (uint32_t)table.size);
     bytes_put(out, table.data, table.size);
     bytes_put_u32(out, (uint32_t)t->left_out);

@@ -245,21 +245,16 @@ static void add_some_body(building *b, const graph_worker *w, const trace_activi
     if (!has_edges(b)) add_waits(b, w, -1, 0, false);
 }
 
-static bool begins(const char *text, const char *beginning) {
-    return strncmp(text, beginning, strlen(beginning)) == 0;
-}
-
-// |in| is of describe_queued in src/call/call_service.c.
 static void add_of_queued(building *b, const graph_worker *w, const trace_activity *a) {
     const graph_worker *caller = worker_of(b->g, a->caller);
     add_holder(b, w, a->number);
     if (has_edges(b)) return;
-    if (begins(a->in, "its arguments") || begins(a->in, "the future")) return;
-    if (begins(a->in, "its caller") && caller) {
+    if (a->queued == TRACE_QUEUED_ARGUMENTS || a->queued == TRACE_QUEUED_FUTURE) return;
+    if (a->queued == TRACE_QUEUED_FLOW && caller) {
         add_edge(b, entry_of(caller));
         return;
     }
-    for (int i = 0; begins(a->in, "earlier calls") && i < count_activities(w); i++) {
+    for (int i = 0; a->queued == TRACE_QUEUED_ORDER && i < count_activities(w); i++) {
         const trace_activity *x = &w->agent->table->activities[i];
         if (x->kind == TRACE_QUEUED && x->caller == a->caller && x->call < a->call)
             add_edge(b, w->first_node + 2 + i);
@@ -353,6 +348,8 @@ static bool has_unseen_caller(const graph *g, const trace_activity *a) {
 
 static bool is_start(const graph *g, int node) {
     const trace_activity *a = g->nodes[node].activity;
+    const graph_worker *w = &g->workers[g->nodes[node].worker];
+    if (g->pid && w->image && w->image->pid == g->pid && node == entry_of(w)) return true;
     return a && is_old(g, node) && (image_is_wait(a->kind) || has_unseen_caller(g, a));
 }
 
@@ -383,8 +380,8 @@ static bool find_components(graph *g) {
     return g->component_count >= 0;
 }
 
-bool graph_build(const image *images, int count, int64_t min_ns, graph *out) {
-    *out = (graph){ .min_ns = min_ns };
+bool graph_build(const image *images, int count, int64_t min_ns, pid_t pid, graph *out) {
+    *out = (graph){ .min_ns = min_ns, .pid = pid };
     if (find_workers(out, images, count) && make_nodes(out) && make_edges(out) &&
         mark_reached(out) && find_components(out))
         return true;

@@ -56,11 +56,12 @@ typedef struct graph {
     int *component;       // by nodes: the number of its strongly connected component
     int component_count;
     int64_t min_ns;
+    pid_t pid;
 } graph;
 
-// The images are of one job, and live longer than the graph. Waits of less than |min_ns| do not count. Returns false
-// without memory.
-bool graph_build(const image *images, int count, int64_t min_ns, graph *out);
+// The images are of one job, and live longer than the graph. Waits of less than |min_ns| do not count. What the workers of
+// process |pid| do is reached in any case; 0: none. Returns false without memory.
+bool graph_build(const image *images, int count, int64_t min_ns, pid_t pid, graph *out);
 void graph_free(graph *g);
 
 // What something waits for, and which waits for nothing itself.

@@ -103,7 +103,7 @@ int hang_report(const image *images, int count, const hang_options *o, FILE *out
     hang_parts p;
     char *text = NULL;
     size_t size;
-    if (!hang_parts_find(images, count, o->min_ns, &p)) return -1;
+    if (!hang_parts_find(images, count, o->min_ns, o->pid, &p)) return -1;
     int found = p.count;
     FILE *memory = o->json ? NULL : open_memstream(&text, &size);
     if (o->json)

@@ -20,6 +20,7 @@ typedef struct hang_options {
     bool with_stacks;   // of processes of roots, by eu-stack if it is installed; takes up to 10 s
     int lines_max;      // 0: HANG_LINES_MAX
     int64_t min_ns;     // waits of less than that are not looked at
+    pid_t pid;          // a process that is a root even if nothing waits for it; 0: none
     const char *job;    // its name; NULL: none
     const char *cause;  // "nothing has ended for 60 s"; NULL: none
 } hang_options;

@@ -55,9 +55,9 @@ static bool add_cycles(hang_parts *p, bool *seen, bool *is_done) {
     return true;
 }
 
-bool hang_parts_find(const image *images, int count, int64_t min_ns, hang_parts *out) {
+bool hang_parts_find(const image *images, int count, int64_t min_ns, pid_t pid, hang_parts *out) {
     *out = (hang_parts){ 0 };
-    if (!graph_build(images, count, min_ns, &out->graph)) return false;
+    if (!graph_build(images, count, min_ns, pid, &out->graph)) return false;
     size_t nodes = (size_t)out->graph.node_count + 1;
     bool *seen = calloc(nodes, sizeof *seen), *is_done = calloc(nodes, sizeof *is_done);
     bool ok = seen && is_done;

@@ -23,7 +23,7 @@ typedef struct hang_parts {
 } hang_parts;
 
 // Returns false without memory.
-bool hang_parts_find(const image *images, int count, int64_t min_ns, hang_parts *out);
+bool hang_parts_find(const image *images, int count, int64_t min_ns, pid_t pid, hang_parts *out);
 void hang_parts_free(hang_parts *p);
 
 void hang_write_json(const hang_parts *p, const hang_options *o, FILE *out);

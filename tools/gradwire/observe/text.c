@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include "observe/exchange.h"
 #include "observe/show.h"
 
 static void write_header(const image *x, FILE *out) {
@@ -32,6 +33,16 @@ static void write_activity(const image *x, const trace_activity *a, FILE *out) {
     fprintf(out, ", for %s\n", show_duration(image_activity_age_ns(x, a)).text);
 }
 
+static void write_memory(const uint64_t *bytes, FILE *out) {
+    const char *before = "    memory: ";
+    for (int i = 0; i < MEMORY_KINDS; i++) {
+        if (!bytes[i]) continue;
+        fprintf(out, "%s%s %s", before, memory_kind_names[i], show_size(bytes[i]).text);
+        before = ", ";
+    }
+    if (before[0] == ',') fprintf(out, "\n");
+}
+
 static void write_table(const image *x, const image_agent *a, FILE *out) {
     const trace_table *t = a->table;
     const uint64_t *n = t->counters;
@@ -44,6 +55,8 @@ static void write_table(const image *x, const image_agent *a, FILE *out) {
             (unsigned long long)n[TRACE_COLLECTIVES], (unsigned long long)n[TRACE_MESSAGES_SENT],
             show_size(n[TRACE_BYTES_SENT]).text, (unsigned long long)n[TRACE_MESSAGES_RECEIVED],
             show_size(n[TRACE_BYTES_RECEIVED]).text);
+    write_memory(t->memory, out);
+    exchange_write(&t->peers, out);
     for (int i = 0; i < t->activity_count; i++) write_activity(x, &t->activities[i], out);
     if (t->left_out)
         fprintf(out, "    and %d activities that the table does not hold\n", t->left_out);

@@ -5,6 +5,8 @@
 
 #include "observe/find.h"
 #include "observe/json.h"
+#include "observe/memory_json.h"
+#include "observe/exchange.h"
 #include "observe/show.h"
 
 // ---- What a worker does -------------------------------------------------------------------------
@@ -132,6 +134,8 @@ static void set_table(json_t *out, const image *x, const image_agent *a) {
     json_object_set_new(out, "table_age_ms", json_integer(image_table_age_ns(x, a) / 1000000));
     for (int i = 0; i < TRACE_COUNTERS; i++)
         json_object_set_new(out, names[i], json_integer((json_int_t)t->counters[i]));
+    json_object_set_new(out, "memory", memory_json(t->memory));
+    json_object_set_new(out, "peers", exchange_json(&t->peers));
     json_object_set_new(out, "left_out", json_integer(t->left_out));
     json_object_set_new(out, "activities", activities_json(x, t));
 }

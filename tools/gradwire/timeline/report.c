@@ -44,10 +44,11 @@ static void count_time(report *r, const visit_event *e, int64_t ns, bool is_whol
     x->failed += e->has_failed;
 }
 
+// Without its begin, which one thread has recorded and overwritten, the end of another thread says nothing about the time.
 static void count_cover(report *r, const visit_event *e) {
     cover *c = &r->covers[e->image][e->kind];
     int64_t from_ns = e->begin_ns > c->until_ns ? e->begin_ns : c->until_ns;
-    if (e->end_ns <= from_ns) return;
+    if (!e->has_begin || e->end_ns <= from_ns) return;
     c->sum_ns += e->end_ns - from_ns;
     c->until_ns = e->end_ns;
 }

@@ -196,15 +196,12 @@ void flight_lose_trace(job *j) {
 
 // ---- Jobs without progress ----------------------------------------------------------------------
 
-static void print_report(job *j, const images *x) {
+static void print_report(job *j, const images *x, const char *cause, pid_t pid) {
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
     if (!out) return;
-    char cause[64];
-    snprintf(cause, sizeof cause, "no call and no collective has ended for %lld s",
-             (long long)(j->options.hang_after_ms / 1000));
-    const hang_options o = { .job = j->name, .cause = cause };
+    const hang_options o = { .job = j->name, .cause = cause, .pid = pid };
     hang_report(x->list, x->count, &o, out);
     fclose(out);
     for (char *line = text, *end; line && (end = strchr(line, '\n')); line = end + 1) {
@@ -214,17 +211,32 @@ static void print_report(job *j, const images *x) {
     free(text);
 }
 
+static void report(job *j, const char *cause, pid_t pid) {
+    images x = take_images(j, image_take);
+    if (x.count) print_report(j, &x, cause, pid);
+    image_free_all(x.list, x.count);
+}
+
+void hang_before_kill(job *j, pid_t pid, const char *how) {
+    char cause[96];
+    if (j->flight.kills_reported++ >= FLIGHTS_MAX) return;
+    snprintf(cause, sizeof cause, "process %d %s, and is killed now", (int)pid, how);
+    report(j, cause, pid);
+}
+
 void hang_check(job *j) {
     flight_state *f = &j->flight;
     int64_t now_ms = clock_now_ms();
     images x = take_images(j, image_take_tables);
     f->checked_ms = now_ms;
     if (progress_update(&f->progress, x.list, x.count, now_ms)) f->is_reported = false;
-    if (!f->is_reported && progress_has_stopped(&f->progress, now_ms, j->options.hang_after_ms)) {
+    int64_t after_ms = j->options.hang_after_ms;
+    if (!f->is_reported && progress_has_stopped(&f->progress, now_ms, after_ms)) {
+        char cause[64];
         f->is_reported = true;
-        image_free_all(x.list, x.count);
-        x = take_images(j, image_take);
-        print_report(j, &x);
+        snprintf(cause, sizeof cause, "no call and no collective has ended for %lld s",
+                 (long long)(after_ms / 1000));
+        report(j, cause, 0);
     }
     image_free_all(x.list, x.count);
 }

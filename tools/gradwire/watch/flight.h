@@ -21,4 +21,8 @@ void flight_lose_trace(job *j);
 void hang_check(job *j);
 int64_t hang_deadline_ms(const job *j);
 
+// The same before the launcher kills a process that is |how|, with what this one does: later nothing is known of it. At most
+// FLIGHTS_MAX times in a job; nothing if no rank is a worker.
+void hang_before_kill(job *j, pid_t pid, const char *how);
+
 #endif

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "watch/events.h"
+#include "watch/flight.h"
 #include "job/report.h"
 #include "system/clock.h"
 
@@ -156,6 +157,7 @@ rank *members_failed_before(job *j, const rank *r) {
 static void end_member(job *j, const job_member *m, const char *why) {
     if (!is_running(m)) return;
     rank *r = find_rank(j, m->process.pid);
+    hang_before_kill(j, m->process.pid, "is dead to the other workers");
     if (r) snprintf(r->killed_why, sizeof r->killed_why, "%s", why);
     report_dead(j, r, m->process.pid, why);
     proc_signal(&m->process, SIGKILL);

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "system/clock.h"
+#include "watch/flight.h"
 #include "watch/members.h"
 #include "job/report.h"
 
@@ -39,7 +40,9 @@ static bool is_waited_for(const job *j, const rank *r) {
     return r->has_begun || run_has_hosts(&j->options) || members_are_joining(j);
 }
 
+// The report shows what the others wait for: afterwards they fail one after the other.
 static void end_stopped(job *j, rank *r) {
+    hang_before_kill(j, r->pid, "has been stopped (SIGSTOP)");
     snprintf(r->killed_why, sizeof r->killed_why, "it had been stopped (SIGSTOP) for %d s",
              SILENT_MS / 1000);
     report_stopped(j, r);

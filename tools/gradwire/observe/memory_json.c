@@ -1,0 +1,21 @@
+#include "observe/memory_json.h"
+
+json_t *memory_json(const uint64_t bytes[MEMORY_KINDS]) {
+    static const char *const names[MEMORY_KINDS] = {
+        [MEMORY_TENSORS] = "tensors",
+        [MEMORY_PARAMETERS] = "parameters",
+        [MEMORY_SAVED] = "saved_for_backward",
+        [MEMORY_GRADIENTS] = "gradients",
+        [MEMORY_OPTIMIZERS] = "optimizers",
+        [MEMORY_KEPT] = "old_values",
+        [MEMORY_IDLE] = "idle",
+        [MEMORY_EXTERNAL] = "of_program",
+        [MEMORY_MAPPED] = "of_other_workers",
+        [MEMORY_RINGS] = "rings",
+        [MEMORY_RECORDS] = "records",
+    };
+    json_t *out = json_object();
+    for (int i = 0; i < MEMORY_KINDS; i++)
+        json_object_set_new(out, names[i], json_integer((json_int_t)bytes[i]));
+    return out;
+}
