@@ -42,7 +42,7 @@ GW_API GW_TYPE_OF(gw_reshape) gw_reshape_with;
 
 /// Gives |x| another shape without a copy: gw_view(s, x, 2, -1).
 ///
-/// shape: as of gw_reshape.
+/// shape: as for gw_reshape.
 /// Returns: a view.
 /// Gradient: dy in the shape of |x|.
 /// Errors: INVALID if a view of that shape is impossible.
@@ -639,8 +639,8 @@ GW_API GW_TYPE_OF(gw_nll) gw_nll_with;
 
 /// Computes the cross entropy of classes.
 ///
-/// logits: unnormalised logarithms of probabilities, in a shape as of gw_nll.
-/// target: as of gw_nll.
+/// logits: unnormalised logarithms of probabilities, in a shape as for gw_nll.
+/// target: as for gw_nll.
 /// Returns: gw_nll of gw_log_softmax(logits).
 /// Gradient: dy (softmax(logits) - the targets' distribution) to |logits|, scaled for weight and reduction.
 /// Errors: INVALID for a target that is no class.
@@ -947,7 +947,7 @@ GW_API gw_tensor *gw_gather(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index
 /// Writes elements along |dim| by |index|: result[index[i, j], j] = source[i, j] for dimension 0. If an element is
 /// written several times, the last value is kept.
 ///
-/// index: as of gw_gather.
+/// index: as for gw_gather.
 /// source: no shorter than |index|, or a number.
 /// Returns: a changed copy of x.
 /// Gradient: dy to x where no element was written; dy at the index to |source|.
@@ -960,7 +960,7 @@ GW_API GW_TYPE_OF(gw_scatter) gw_scatter_with;
 /// Adds elements along |dim| by |index|: result[index[i, j], j] += source[i, j] for dimension 0. Elements are added in
 /// the order of |index|.
 ///
-/// index: as of gw_gather.
+/// index: as for gw_gather.
 /// source: no shorter than |index|.
 /// Returns: a changed copy of x.
 /// Gradient: dy to x; dy at the index to |source|.
@@ -992,7 +992,7 @@ typedef struct GW_BY_NAME gw_sort_options {
 
 /// Sorts along a dimension. Equal elements keep their order; NaN counts as the largest.
 /// Returns: values and indices in the shape of x.
-/// Gradient: dy of a value to the element that it was taken from.
+/// Gradient: dy of a value to the element from which the value was taken.
 GW_API gw_sorted gw_sort(gw_scope *s, gw_tensor *x, gw_sort_options options GW_DEFAULT({}))
     GW_CALLS(gw_sort_with);
 #define gw_sort(...) GW_FORM_2(gw_sort, gw_sort_options, __VA_ARGS__)
@@ -1006,7 +1006,7 @@ typedef struct GW_BY_NAME gw_topk_options {
 
 /// Finds the |k| largest elements along a dimension, in order.
 /// Returns: |k| values and indices along the dimension.
-/// Gradient: dy of a value to the element that it was taken from.
+/// Gradient: dy of a value to the element from which the value was taken.
 /// Errors: INVALID if the dimension has fewer than |k| elements.
 GW_API gw_sorted gw_topk(gw_scope *s, gw_tensor *x, int64_t k,
                          gw_topk_options options GW_DEFAULT({})) GW_CALLS(gw_topk_with);
@@ -1044,9 +1044,9 @@ GW_API gw_tensor *gw_bernoulli(gw_scope *s, gw_tensor *p);
 // The result has the shape of |x|: only the other operand broadcasts. The kinds of dtypes are, from high to low, float,
 // int and bool. The dtype of the other operand must not be of a higher kind than the dtype of |x|. With gradients on,
 // |x| becomes the result of the operator in the graph. A call then fails with INVALID if |x| is a leaf that needs a
-// gradient. It also fails with INVALID if a gradient would flow through both |x| and another tensor that shares values
-// with |x|, for example if |x| is a slice of a result. With gradients off (gw_no_grad) no operation is recorded, and
-// the graph of |x| does not change.
+// gradient. It also fails with INVALID if |x| shares values with another tensor and gradients would flow through both,
+// for example if |x| is a slice of a result. With gradients off (gw_no_grad) no operation is recorded, and the graph of
+// |x| does not change.
 
 /// Adds |other| to |x| in place: gw_add_(s, x, other).
 /// Returns: |x|.

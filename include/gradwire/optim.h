@@ -99,7 +99,7 @@ typedef struct GW_BY_NAME gw_adam_options {
 
 /// Makes an optimizer by Adam.
 ///
-/// params: as of gw_sgd.
+/// params: as for gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.Adam; Kingma, Ba 2014; .amsgrad: Reddi et al. 2018.
 GW_API gw_optimizer *gw_adam(gw_scope *s, gw_list *params, gw_adam_options options GW_DEFAULT({}))
@@ -120,7 +120,7 @@ typedef struct GW_BY_NAME gw_adamw_options {
 
 /// Makes an optimizer by Adam with decoupled weight decay.
 ///
-/// params: as of gw_sgd.
+/// params: as for gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.AdamW; Loshchilov, Hutter 2017.
 GW_API gw_optimizer *gw_adamw(gw_scope *s, gw_list *params, gw_adamw_options options GW_DEFAULT({}))
@@ -140,7 +140,7 @@ typedef struct GW_BY_NAME gw_sparse_adam_options {
 /// Makes an optimizer by Adam for gradients that are sparse by rows. A step changes only the rows that the gradient
 /// stores, and the moments of these rows.
 ///
-/// params: as of gw_sgd.
+/// params: as for gw_sgd.
 /// Returns: the optimizer.
 /// Errors: as gw_sgd. gw_optimizer_step fails with INVALID for dense gradients.
 /// Source: torch.optim.SparseAdam.
@@ -163,7 +163,7 @@ typedef struct GW_BY_NAME gw_adamax_options {
 /// Makes an optimizer by Adamax: Adam that divides by a decaying maximum of the absolute gradients, instead of the root
 /// of a mean of their squares.
 ///
-/// params: as of gw_sgd.
+/// params: as for gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.Adamax; Kingma, Ba 2014.
 GW_API gw_optimizer *gw_adamax(gw_scope *s, gw_list *params,
@@ -185,7 +185,7 @@ typedef struct GW_BY_NAME gw_adagrad_options {
 /// Makes an optimizer by Adagrad: the rate of an element becomes smaller as the sum of its squared gradients becomes
 /// larger.
 ///
-/// params: as of gw_sgd.
+/// params: as for gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.Adagrad; Duchi et al. 2011.
 GW_API gw_optimizer *gw_adagrad(gw_scope *s, gw_list *params,
@@ -206,7 +206,7 @@ typedef struct GW_BY_NAME gw_adadelta_options {
 
 /// Makes an optimizer by Adadelta: the length of a step is about the running mean of the lengths of the previous steps.
 ///
-/// params: as of gw_sgd.
+/// params: as for gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.Adadelta; Zeiler 2012.
 GW_API gw_optimizer *gw_adadelta(gw_scope *s, gw_list *params,
@@ -230,7 +230,7 @@ typedef struct GW_BY_NAME gw_rmsprop_options {
 /// Makes an optimizer by RMSprop: the rate of an element becomes smaller as the running mean of its squared gradients
 /// becomes larger.
 ///
-/// params: as of gw_sgd.
+/// params: as for gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.RMSprop; Hinton 2012; .centered: Graves 2013.
 GW_API gw_optimizer *gw_rmsprop(gw_scope *s, gw_list *params,
@@ -250,7 +250,7 @@ typedef struct GW_BY_NAME gw_rprop_options {
 
 /// Makes an optimizer by Rprop: a step depends on the signs of gradients, not on their size.
 ///
-/// params: as of gw_sgd.
+/// params: as for gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.Rprop; Riedmiller, Braun 1993.
 GW_API gw_optimizer *gw_rprop(gw_scope *s, gw_list *params, gw_rprop_options options GW_DEFAULT({}))
@@ -271,9 +271,9 @@ GW_API GW_TYPE_OF(gw_rprop) gw_rprop_with;
 /// Errors: WRONG_STATE if no backward pass was made in |s| and gw_set_grad was not called: "no backward pass was made
 /// in this scope, and scope "step 12" has gradients of these parameters". In a function that another worker calls, a
 /// pass in the caller's scope is enough. WRONG_STATE also if |s| seems to be the wrong scope: the passes in |s| left no
-/// gradient of any parameter of |opt|, and a later pass in another scope, of the same thread or of the same call of a
-/// function, left gradients of these parameters that no step has used. gw_clip_grad_norm, gw_scaler_step and
-/// gw_scaler_unscale have the same errors.
+/// gradient of any parameter of |opt|, but a later pass in another scope left gradients of these parameters that no
+/// step has used. Only passes of the same thread, or of the same call of a function, are considered. gw_clip_grad_norm,
+/// gw_scaler_step and gw_scaler_unscale have the same errors.
 /// Source: torch.optim.Optimizer.step.
 GW_API void gw_optimizer_step(gw_scope *s, gw_optimizer *opt);
 
@@ -349,7 +349,7 @@ GW_API void gw_rule_register(gw_rule *r);
 
 /// Makes an optimizer with a rule that GW_RULE has registered.
 ///
-/// params: as of gw_sgd.
+/// params: as for gw_sgd.
 /// options: numbers by name; NULL: the defaults.
 /// Returns: the optimizer.
 /// Errors: INVALID if no rule or two rules are registered as |rule|, if the rule is malformed, if the rule does not
@@ -386,7 +386,7 @@ typedef struct GW_BY_NAME gw_parameter_group_options {
 
 /// Adds |params| to |opt| as a parameter group.
 ///
-/// params: as of gw_sgd; not in |opt| yet.
+/// params: as for gw_sgd; not in |opt| yet.
 /// Errors: INVALID for options that the rule of |opt| does not have.
 /// Source: torch.optim.Optimizer.add_param_group.
 GW_API void gw_optimizer_add_parameter_group(gw_scope *s, gw_optimizer *opt, gw_list *params,

@@ -8,9 +8,9 @@
 //     gw_averager_step(s, &average, gw_parameters(s, model));
 //
 // All members of a group must call these functions in the same order, like collectives. If a call is refused on one
-// member, or if one member makes it in a scope that has failed, the call fails on all members. There is one exception:
-// a member may pass NULL, or a handle that could not be opened, as the optimizer, averager or group. The library then
-// does not know the group of this member, and the other members wait until their deadline.
+// member, or one member makes the call in a scope that has failed, the call fails on all members. There is one
+// exception: a member may pass NULL, or a handle that could not be opened, as the optimizer, averager or group. The
+// library then does not know the group of this member, and the other members wait until their deadline.
 //
 // Errors, of all functions: INVALID for arguments; the errors of collectives (gradwire/collective.h).
 // Ownership: a sharded optimizer holds a count on its group.
@@ -94,7 +94,7 @@ GW_API GW_TYPE_OF(gw_optimizer_shard) gw_optimizer_shard_with;
 
 /// Gathers the whole state of a sharded optimizer on the member of rank |to|.
 ///
-/// Returns: on member |to| a map as of gw_optimizer_state_dict; on the other members an empty map.
+/// Returns: on member |to| a map like that of gw_optimizer_state_dict; on the other members an empty map.
 /// Errors: INVALID, on all members, if |to| is no rank of the group; INVALID if |opt| is NULL or not sharded.
 /// Source: torch.distributed.optim.ZeroRedundancyOptimizer.consolidate_state_dict.
 GW_API gw_map *gw_optimizer_consolidate(gw_scope *s, gw_optimizer *opt, int to);
@@ -135,9 +135,10 @@ typedef struct gw_optimizer_reformed {
 ///         gw_ddp_reform(root, ddp, opt, g);                           // the model
 ///     }
 ///
-/// One member sends its parameters, rates and counts to all members: of the members that have made the most steps, the
-/// member of the lowest rank. A member that has not completed the last of these steps completes it. Afterwards
-/// gw_optimizer_steps is the same on all members, but a step counter of the program may differ between members.
+/// One member sends its parameters, rates and counts to all members. The sender is the member with the lowest rank
+/// among the members that have made the most steps. A member that has not completed the last of these steps completes
+/// it. Afterwards gw_optimizer_steps is the same on all members, but a step counter of the program may differ between
+/// members.
 ///
 /// The parameters are assigned to members again by the same rule, and their state is sent to the members that now have
 /// them. State that no member has is read from .saved. State that .saved does not have is initialised as before the

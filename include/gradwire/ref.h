@@ -131,8 +131,8 @@ GW_API GW_TYPE_OF(gw_named) gw_named_with;
 
 // ---- About a reference --------------------------------------------------------------------------
 
-/// Returns the owner of |ref|. If the function that should make |ref| has failed, |s| fails, and the result is a worker
-/// with an empty name.
+/// Returns the owner of |ref|. If |ref| is the result of a call that failed, |s| fails, and the result is a worker with
+/// an empty name.
 /// Source: torch.distributed.rpc.RRef.owner.
 GW_API gw_worker gw_rref_owner(gw_scope *s, const gw_rref *ref);
 

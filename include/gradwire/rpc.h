@@ -33,10 +33,11 @@
 //     WRONG_STATE     before gw_rpc_init, and after gw_rpc_shutdown
 //     any             the error of the function
 //
-// Deadlines: a call ends at the earliest of three times: its own timeout (60 s by default), the deadline of its scope,
-// and the deadline of the call in whose function the call is made. A function runs at most once; the library never
-// repeats a call. If the deadline passes while a call is queued on the callee, the function does not run. The outcome
-// is then MAY_HAVE_RUN, because the caller cannot distinguish this case from a function that runs too long.
+// Deadlines: a call ends at the earliest of its own timeout (60 s by default) and the deadline of its scope. A function
+// that another worker called makes its own calls with the deadline of that call at the latest. A function runs at most
+// once; the library never repeats a call. If the deadline passes while a call is queued on the callee, the function
+// does not run. The outcome is then MAY_HAVE_RUN, because the caller cannot distinguish this case from a function that
+// runs too long.
 // Order: a worker starts the calls of one scope in the order in which they were made. A call whose arguments are not
 // ready does not delay later calls.
 // Blocking: every call, gw_rpc_async included, blocks while 64 MiB of requests are queued for the worker, or while
@@ -80,8 +81,8 @@ typedef struct GW_BY_NAME gw_rpc_options {
     const char *name GW_DEFAULT(NULL);
     gw_job_kind job GW_DEFAULT(
         GW_JOB_NONE);  ///< for an elastic job, for which rank and world size are not given
-    /// The rank of this worker, set together with .world_size. -1: the rank in .init_method, or else in the
-    /// environment: RANK and WORLD_SIZE, or the variables of the launchers of MPI, Slurm and Kubernetes
+    /// The rank of this worker, set together with .world_size. -1: the rank in .init_method, or else that of the
+    /// variables RANK and WORLD_SIZE, or that of the variables of the launchers of MPI, Slurm and Kubernetes
     /// (docs/LAUNCHERS.md).
     int rank GW_DEFAULT(-1);
     int world_size GW_DEFAULT(-1);  ///< workers of the job. -1: from the same sources as .rank
@@ -146,8 +147,8 @@ typedef struct gw_launch {
         creates;  ///< in an elastic job: this rank creates the job (GW_JOB_CREATE), and the other ranks join it
 } gw_launch;
 
-/// Returns the ranks and sizes that the launcher has given to this process. A program uses it to choose a role or a
-/// device before it joins, or to find out whether a launcher has started it.
+/// Returns the ranks and sizes that the launcher has given to this process. A program calls gw_rpc_launched to choose a
+/// role or a device before joining, or to find out whether a launcher has started this process.
 GW_API gw_launch gw_rpc_launched(void);
 
 /// Options of gw_rpc_shutdown.
@@ -283,7 +284,7 @@ GW_API GW_TYPE_OF(gw_remote) gw_remote_with;
 /// Calls |function| on the worker |to| without a reply: gw_rpc_notify(s, to, function, args...). The worker starts this
 /// call, too, in the order of the calls of the scope.
 ///
-/// Errors: those of sending; if the function fails, |to| only logs the error.
+/// Errors: the errors of sending the request. If the function fails, the worker |to| logs the error.
 GW_API void gw_rpc_notify(gw_scope *s, gw_target to, const char *function, gw_values args,
                           gw_call_options options GW_DEFAULT({})) GW_CALLS(gw_rpc_notify_with);
 #define gw_rpc_notify(s, to, ...) GW_CALL(gw_rpc_notify, s, gw_to(to), __VA_ARGS__)
@@ -387,7 +388,7 @@ GW_API gw_future *gw_then(gw_scope *s, gw_future *f,
 
 /// Runs |done| when |f| has resolved, with a value or an error. In |done|, gw_wait for |f| does not block.
 ///
-/// done: a function that does not block, as the body of gw_then; if the scope of |done| fails, the error is logged.
+/// done: a function that does not block, like the body of gw_then; if the scope of |done| fails, the error is logged.
 /// Errors: INVALID for arguments.
 /// Source: torch.futures.Future.add_done_callback.
 GW_API void gw_on_done(gw_scope *s, gw_future *f,

@@ -1,8 +1,8 @@
 // Scopes: the owners of handles and errors.
 //
 // A scope owns the handles made through it, keeps the first error of operations on them, and has a deadline, a random
-// generator, and an id that names the gradients of its backward passes. A training step opens a scope at its beginning
-// and closes it at its end.
+// generator and an id. The gradients of its backward passes are stored under the id. A training step opens a scope at
+// its beginning and closes the scope at its end.
 //
 //     gw_scope *root = gw_scope_open(NULL);
 //     for (int step = 0; step < 100 && gw_ok(root); step++) {

@@ -193,7 +193,7 @@ GW_API gw_tensor *gw_arange(gw_scope *s, gw_dtype dtype, double start, double en
 /// bytes: the memory of the tensor. If the caller writes to these bytes, a message or a backward pass that needs the
 /// old values may get the new values. The library does not detect this.
 /// deleter: called once with |context| when no tensor, graph or message needs the bytes, also if gw_from_blob fails.
-/// The thread may be any thread, and holds no lock of the library. NULL: no function is called.
+/// The library may call it on any thread, while the thread holds no lock of the library. NULL: no function is called.
 /// Returns: a tensor of |shape|.
 /// Source: torch::from_blob.
 GW_API gw_tensor *gw_from_blob(gw_scope *s, gw_dtype dtype, void *bytes, gw_shape shape,

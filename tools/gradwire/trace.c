@@ -17,22 +17,26 @@
 #include "timeline/timeline.h"
 
 static void print_usage(void) {
-    printf(
-        "usage: gradwire trace -o FILE [--json] [--last=SECONDS] [JOB | PID | FILE.gwt...]\n"
-        "       gradwire trace --report [--last=SECONDS] [JOB | PID | FILE.gwt...]\n\n"
-        "Writes the records of all workers of a job into one trace: those of the job on this host "
-        "(its id, the beginning\n"
-        "of its mark, or the number of a process of a worker or launcher; needed if there are "
-        "several jobs), or those of\n"
-        "files that gradwire dump has written. The workers are not asked. Open the trace with "
-        "https://ui.perfetto.dev.\n\n"
-        "  -o FILE          the trace, for Perfetto\n"
-        "  --json           as JSON, for chrome://tracing and speedscope\n"
-        "  --report         prints instead the times of workers, collectives and calls, and "
-        "which collective of each\n"
-        "                   group some members have not ended\n"
-        "  --last=SECONDS   only the records of the last SECONDS\n\n"
-        "Exit code: 0; 1 if there is no such job or file, or the trace cannot be written.\n");
+    printf("usage: gradwire trace -o FILE [--json] [--last=SECONDS] [JOB | PID | FILE.gwt...]\n"
+           "       gradwire trace --report [--last=SECONDS] [JOB | PID | FILE.gwt...]\n"
+           "\n"
+           "Writes the records of all workers of a job into one trace: a job on this host, or "
+           "files that\n"
+           "gradwire dump has written. JOB is the id of a job, or the beginning of its mark; PID "
+           "is the number\n"
+           "of a process of a worker or launcher. If there are several jobs, one must be given. "
+           "The command\n"
+           "reads the memory of the workers and sends them no request. Open the trace with\n"
+           "https://ui.perfetto.dev.\n"
+           "\n"
+           "  -o FILE          the trace, for Perfetto\n"
+           "  --json           as JSON, for chrome://tracing and speedscope\n"
+           "  --report         print instead the times of workers, collectives and calls, and, for "
+           "each group,\n"
+           "                   the collective that some members have not ended\n"
+           "  --last=SECONDS   only the records of the last SECONDS\n"
+           "\n"
+           "Exit code: 0; 1 if there is no such job or file, or the trace cannot be written.\n");
 }
 
 typedef struct wish {

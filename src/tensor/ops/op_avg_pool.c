@@ -23,7 +23,7 @@ static bool read_average(op_call *c, average *a) {
     if (!arg_is_none(c->args, 6)) {
         a->divisor = arg_int(c->args, 6);
         if (a->divisor == 0) {
-            op_fail(c, GW_INVALID, "divisor is 0, but must not be");
+            op_fail(c, GW_INVALID, "divisor_override is 0, but must not be 0");
             return false;
         }
     }

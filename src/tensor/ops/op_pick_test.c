@@ -93,12 +93,12 @@ static void it_refuses_invalid_arguments(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 3), *i = gw_zeros(s, GW_I64, 3, 2);
     gw_gather(s, x, 1, i);
-    expect_fails(s, "gw.gather: index 3x2 along dimension 1 of 2x3: index must have as many "
+    expect_fails(s, "gw.gather: index 3x2 does not fit dimension 1 of 2x3: index must have as many "
                     "dimensions, and no larger size except along that dimension");
     gw_gather(s, x, 2, i);
     expect_fails(s, "gw.gather: dimension 2 was given for 2x3, but it must be -2 to 1");
     gw_gather(s, x, 0, gw_zeros(s, GW_I64, 3));
-    expect_fails(s, "gw.gather: index 3 along dimension 0 of 2x3: index must have as many "
+    expect_fails(s, "gw.gather: index 3 does not fit dimension 0 of 2x3: index must have as many "
                     "dimensions, and no larger size except along that dimension");
     gw_gather(s, x, 0, gw_zeros(s, GW_F32, 2, 3));
     expect_fails(s, "gw.gather: indices are f32, but must be i64 or i32");
