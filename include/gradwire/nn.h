@@ -149,7 +149,7 @@ GW_API GW_TYPE_OF(gw_nn_sequential) gw_nn_sequential_with;
 /// Options of gw_nn_layer_norm.
 typedef struct GW_BY_NAME gw_nn_layer_norm_options {
     double eps GW_DEFAULT(1e-5);
-    bool elementwise_affine GW_DEFAULT(true);  ///< has weight and bias
+    bool elementwise_affine GW_DEFAULT(true);  ///< true: the layer has weight and bias
     bool bias GW_DEFAULT(true);
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_layer_norm_options;
@@ -171,7 +171,7 @@ typedef struct GW_BY_NAME gw_nn_batch_norm_options {
     double eps GW_DEFAULT(1e-5);
     /// true: running statistics are the mean over all batches, as with momentum=None of PyTorch.
     bool cumulative GW_DEFAULT(false);
-    bool affine GW_DEFAULT(true);  ///< has weight and bias
+    bool affine GW_DEFAULT(true);  ///< true: the layer has weight and bias
     bool track_running_stats
         GW_DEFAULT(true);  ///< false: evaluation also uses the statistics of the batch
     gw_dtype dtype GW_DEFAULT(GW_F32);
@@ -280,7 +280,7 @@ GW_API gw_module *gw_nn_adaptive_avg_pool2d(gw_scope *s, int64_t height, int64_t
 
 /// Options of gw_nn_multihead_attention.
 typedef struct GW_BY_NAME gw_nn_attention_options {
-    double dropout GW_DEFAULT(0);  ///< of the weights
+    double dropout GW_DEFAULT(0);  ///< of the attention weights
     bool bias GW_DEFAULT(true);
     bool batch_first GW_DEFAULT(false);  ///< N T E in place of T N E
     int64_t kdim GW_DEFAULT(GW_NOT_GIVEN), vdim GW_DEFAULT(GW_NOT_GIVEN);  ///< not given: E
@@ -310,7 +310,7 @@ typedef struct GW_BY_NAME gw_attention_options {
     gw_tensor *key_padding_mask GW_DEFAULT(NULL);  ///< N S
     gw_tensor *attn_mask GW_DEFAULT(NULL);         ///< T S, or N*heads T S
     bool need_weights GW_DEFAULT(true);            ///< false: only the output
-    bool average_attn_weights GW_DEFAULT(true);    ///< over heads
+    bool average_attn_weights GW_DEFAULT(true);  ///< true: the weights are the mean over the heads
 } gw_attention_options;
 
 /// The results of a call of attention.
@@ -455,7 +455,7 @@ typedef struct GW_BY_NAME gw_nn_recurrent_options {
     bool bidirectional GW_DEFAULT(false);
     bool batch_first GW_DEFAULT(false);
     bool bias GW_DEFAULT(true);
-    bool relu GW_DEFAULT(false);   ///< of gw_nn_rnn, in place of tanh
+    bool relu GW_DEFAULT(false);   ///< for gw_nn_rnn: relu in place of tanh
     double dropout GW_DEFAULT(0);  ///< between layers, in training
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_recurrent_options;

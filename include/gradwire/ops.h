@@ -782,7 +782,7 @@ GW_API gw_tensor *gw_one_hot(gw_scope *s, gw_tensor *indices, int64_t classes);
 typedef struct GW_BY_NAME gw_conv_options {
     int64_t stride[2] GW_DEFAULT({ 1, 1 });
     int64_t padding[2] GW_DEFAULT({ 0, 0 });   ///< zeros around the input
-    int64_t dilation[2] GW_DEFAULT({ 1, 1 });  ///< the distance of the window's elements
+    int64_t dilation[2] GW_DEFAULT({ 1, 1 });  ///< the distance between elements of the window
     int64_t groups GW_DEFAULT(1);              ///< groups of channels; each has its own outputs
 } gw_conv_options;
 
@@ -893,8 +893,8 @@ typedef struct GW_BY_NAME gw_recurrent_options {
     /// for all sequences.
     gw_tensor *lengths GW_DEFAULT(NULL);
     bool reverse GW_DEFAULT(false);      ///< from the end to the beginning
-    bool relu GW_DEFAULT(false);         ///< of gw_rnn, in place of tanh
-    gw_tensor **out_c GW_DEFAULT(NULL);  ///< of gw_lstm: receives the cells, T N H
+    bool relu GW_DEFAULT(false);         ///< for gw_rnn: relu in place of tanh
+    gw_tensor **out_c GW_DEFAULT(NULL);  ///< for gw_lstm: receives the cell states, T N H
 } gw_recurrent_options;
 
 /// Runs a long short-term memory; 4 gates: i f g o.

@@ -68,7 +68,7 @@ typedef enum gw_job_kind {
     /// The default: a job of fixed world size, unless the variable GW_JOB ("create" or "join") selects an elastic job.
     GW_JOB_NONE = 0,
     GW_JOB_CREATE,  ///< creates an elastic job; other workers join it by .init_method
-    GW_JOB_JOIN,    ///< joins an elastic job when the job exists
+    GW_JOB_JOIN,    ///< joins an elastic job; waits until the job exists
 } gw_job_kind;
 
 /// The value of a timeout option that means "no timeout".
@@ -80,7 +80,7 @@ typedef struct GW_BY_NAME gw_rpc_options {
     /// "worker%d". A worker that joins an elastic job without a name gets a name that no other worker has.
     const char *name GW_DEFAULT(NULL);
     gw_job_kind job GW_DEFAULT(
-        GW_JOB_NONE);  ///< for an elastic job, for which rank and world size are not given
+        GW_JOB_NONE);  ///< for an elastic job; .rank and .world_size must then not be set
     /// The rank of this worker, set together with .world_size. -1: the rank in .init_method, or else that of the
     /// variables RANK and WORLD_SIZE, or that of the variables of the launchers of MPI, Slurm and Kubernetes
     /// (docs/LAUNCHERS.md).
@@ -472,7 +472,7 @@ GW_API void gw_rpc_barrier(gw_scope *s, const gw_worker *workers, int count);
 typedef struct gw_transport_stats {
     const char *name;                     ///< "shm" (shared memory, of workers on this host), "tcp"
     int workers;                          ///< workers that are connected over this transport now
-    uint64_t bytes_sent, bytes_received;  ///< bytes of frames, everything in them included
+    uint64_t bytes_sent, bytes_received;  ///< bytes of frames with all their contents
 } gw_transport_stats;
 
 /// The most transports in gw_rpc_stats.

@@ -30,7 +30,7 @@ typedef enum gw_status {
 
     // Correct the request; repeating it unchanged fails again.
     GW_INVALID,      ///< an argument, shape, dtype or name is wrong
-    GW_NOT_FOUND,    ///< no worker, function, class, method or key of this name
+    GW_NOT_FOUND,    ///< no worker, function, class, method or key has this name
     GW_DUPLICATE,    ///< the name or rank is taken
     GW_MISMATCH,     ///< two workers disagree: world size, protocol version, types, a collective
     GW_WRONG_STATE,  ///< not possible now: before init, after shutdown, a second completion
@@ -115,7 +115,7 @@ typedef struct gw_error {
     /// The worker on which the error was made; "" for this worker.
     char worker[GW_NAME_MAX + 1];
     char function[GW_NAME_MAX + 1];  ///< the called function, "" if none
-    char text[GW_ERROR_TEXT_MAX];    ///< with its error trace, "ps: gw.matmul: 6x5 times 4x8"
+    char text[GW_ERROR_TEXT_MAX];  ///< begins with the error trace: "ps: gw.matmul: 6x5 times 4x8"
     /// The collectives that have ended with this error, the last collective first. There are several if the end of one
     /// collective has ended another collective. An error of gw_fail has none.
     gw_abort aborts[GW_ERROR_ABORTS_MAX];
