@@ -119,7 +119,7 @@ static void it_understands_pmi(void **state) {
     REFUSE("(MPI_LOCALNRANKS is 1, PMI_SIZE is 2): set the host of rank 0 and a port with mpiexec "
            "-genv MASTER_ADDR",
            "PMI_RANK=1", "PMI_SIZE=2", "MPI_LOCALNRANKS=1", fd);
-    REFUSE("neither MASTER_ADDR nor MPI_LOCALNRANKS is set, but PMI_RANK is", "PMI_RANK=1",
+    REFUSE("neither MASTER_ADDR nor MPI_LOCALNRANKS is set, although PMI_RANK is set", "PMI_RANK=1",
            "PMI_SIZE=2", fd);
     close(ends[0]);
     close(ends[1]);
