@@ -607,7 +607,7 @@ typedef struct GW_BY_NAME gw_loss_options {
     int64_t ignore_index
         GW_DEFAULT(-100);  ///< gw_nll, gw_cross_entropy: targets of this class are left out
     double label_smoothing GW_DEFAULT(0);  ///< gw_cross_entropy: in [0, 1]
-    /// For gw_nll and gw_cross_entropy: C, the weight of each class. NULL: each weight is 1.
+    /// For gw_nll and gw_cross_entropy: the weights of the C classes. NULL: each weight is 1.
     gw_tensor *weight GW_DEFAULT(NULL);
     bool log_target GW_DEFAULT(false);  ///< gw_kl_div: the targets are logarithms, too
     double beta GW_DEFAULT(1.0);        ///< gw_smooth_l1: errors below |beta| are squared

@@ -136,9 +136,9 @@ typedef struct gw_optimizer_reformed {
 ///     }
 ///
 /// One member sends its parameters, rates and counts to all members. The sender is the member with the lowest rank
-/// among the members that have made the most steps. A member that has not completed the last of these steps completes
-/// it. Afterwards gw_optimizer_steps is the same on all members, but a step counter of the program may differ between
-/// members.
+/// among the members that have made the most steps. If a member has begun the last of these steps and has not completed
+/// it, gw_optimizer_reform completes the step on that member. Afterwards gw_optimizer_steps is the same on all members,
+/// but a step counter of the program may differ between members.
 ///
 /// The parameters are assigned to members again by the same rule, and their state is sent to the members that now have
 /// them. State that no member has is read from .saved. State that .saved does not have is initialised as before the
