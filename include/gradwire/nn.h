@@ -1,14 +1,14 @@
 // Modules: parameters with a forward.
 //
-// A module owns parameters and other modules under names, and computes an output from an input. The layers have the
-// shapes, the options and the initial values of torch.nn.
+// A module owns parameters and other modules, each under a name, and computes an output from an input. The layers have
+// the shapes, the options and the initial values of torch.nn.
 //
 //     gw_module *policy = gw_nn_sequential(root, gw_nn_linear(root, 4, 128), gw_nn_dropout(root, 0.6),
 //                                          gw_nn_relu(root), gw_nn_linear(root, 128, 2));
 //     gw_optimizer *opt = gw_adam(root, gw_parameters(root, policy), .lr = 1e-2);
 //     gw_tensor *scores = gw_module_call(s, policy, state);          // state: N 4, scores: N 2
 //
-// A module of a program is a function and the parts that the function uses:
+// A program can define its own module: a function, and the parts that the function uses:
 //
 //     static gw_tensor *policy_forward(gw_scope *s, gw_module *m, gw_tensor *x) {
 //         x = gw_module_call(s, gw_module_child(s, m, "affine1"), x);
@@ -21,7 +21,7 @@
 //     gw_module_register_module(root, policy, "affine2", gw_nn_linear(root, 128, 2));
 //     gw_print(root, gw_module_parameter_get(root, policy, "affine1.weight"));
 //
-// A forward may also take and return several values; gw_module_call_value calls such a module:
+// A forward may also take and return several values. gw_module_call_value calls a module with such a forward:
 //
 //     static gw_value tagger_forward(gw_scope *s, gw_module *m, const gw_args *a) {
 //         gw_tensor *indices = gw_arg_tensor(s, a, 0), *offsets = gw_arg_tensor_or_null(s, a, 1);
@@ -65,8 +65,8 @@ GW_API gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x);
 ///     gw_value v = gw_module_call_value(s, lstm, x, h0, c0);
 ///     gw_tensor *h = gw_tensor_of(s, gw_list_get(s, gw_list_of(s, v), 1));
 ///
-/// in: the inputs, in the order that the layer's entry states after "By value"; an input that is not given is
-/// gw_none(), or is left out at the end.
+/// in: the inputs, in the order that the layer's entry states after "By value". For an input that is not given, pass
+/// gw_none(); at the end of the list it may be left out.
 /// Returns: a tensor or a list.
 /// Gradient: to the tensors of |in| and the parameters of |m|.
 GW_API gw_value gw_module_call_value(gw_scope *s, gw_module *m, gw_values in)
@@ -92,7 +92,8 @@ GW_API gw_module *gw_nn_linear(gw_scope *s, int64_t in, int64_t out,
 #define gw_nn_linear(...) (GW_DRAWS, GW_FORM_3(gw_nn_linear, gw_nn_linear_options, __VA_ARGS__))
 GW_API GW_TYPE_OF(gw_nn_linear) gw_nn_linear_with;
 
-/// Makes a layer that, in training, sets elements to 0 with probability |p| and divides the others by 1 - p.
+/// Makes a layer of gw_dropout. In training, the layer sets elements to 0 with probability |p| and divides the others
+/// by 1 - p.
 /// Returns: a module without parameters.
 /// Source: torch.nn.Dropout.
 GW_API gw_module *gw_nn_dropout(gw_scope *s, double p);
@@ -133,10 +134,10 @@ GW_API gw_module *gw_nn_flatten(gw_scope *s, gw_nn_flatten_options options GW_DE
 GW_API GW_TYPE_OF(gw_nn_flatten) gw_nn_flatten_with;
 
 /// Makes a module that calls modules one after the other: gw_nn_sequential(s, module, ...). The arguments are evaluated
-/// from left to right: a seed gives the same initial values with every compiler.
+/// from left to right, so that a seed gives the same initial values with every compiler.
 ///
-/// modules: in the short form separate arguments.
-/// Returns: a module with the parts "0", "1", ....
+/// modules: the modules to call; in the short form they are separate arguments.
+/// Returns: a module with the parts "0", "1" and so on.
 /// Source: torch.nn.Sequential.
 GW_API gw_module *gw_nn_sequential(gw_scope *s, gw_module *const *modules, int count)
     GW_CALLS(gw_nn_sequential_with);
@@ -148,7 +149,7 @@ GW_API GW_TYPE_OF(gw_nn_sequential) gw_nn_sequential_with;
 /// Options of gw_nn_layer_norm.
 typedef struct GW_BY_NAME gw_nn_layer_norm_options {
     double eps GW_DEFAULT(1e-5);
-    bool elementwise_affine GW_DEFAULT(true);  ///< has weight and bias
+    bool elementwise_affine GW_DEFAULT(true);  ///< true: the layer has weight and bias
     bool bias GW_DEFAULT(true);
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_layer_norm_options;
@@ -168,9 +169,9 @@ GW_API GW_TYPE_OF(gw_nn_layer_norm) gw_nn_layer_norm_with;
 typedef struct GW_BY_NAME gw_nn_batch_norm_options {
     double momentum GW_DEFAULT(0.1);
     double eps GW_DEFAULT(1e-5);
-    /// Running statistics are the mean over all batches, as with torch's momentum=None.
+    /// true: running statistics are the mean over all batches, as with momentum=None of PyTorch.
     bool cumulative GW_DEFAULT(false);
-    bool affine GW_DEFAULT(true);  ///< has weight and bias
+    bool affine GW_DEFAULT(true);  ///< true: the layer has weight and bias
     bool track_running_stats
         GW_DEFAULT(true);  ///< false: evaluation also uses the statistics of the batch
     gw_dtype dtype GW_DEFAULT(GW_F32);
@@ -198,8 +199,9 @@ GW_API gw_module *gw_nn_batch_norm2d(gw_scope *s, int64_t features,
 GW_API GW_TYPE_OF(gw_nn_batch_norm2d) gw_nn_batch_norm2d_with;
 
 // ---- Convolutions, pools ------------------------------------------------------------------------
-// A pair is for height and width; in one dimension only the first number of a pair is used. C fills a pair with zeros:
-// {1} is {1, 0}, which pads only the height, whereas PyTorch's padding=1 is {1, 1}.
+// A pair is for height and width. In one dimension only the first number of a pair is used. Write both numbers of a
+// pair: C fills a pair with zeros, so that .padding = {1} is {1, 0} and pads only the height. PyTorch's padding=1 is
+// {1, 1}.
 
 /// The values beyond the edges of an input.
 typedef enum gw_padding_mode {
@@ -278,21 +280,22 @@ GW_API gw_module *gw_nn_adaptive_avg_pool2d(gw_scope *s, int64_t height, int64_t
 
 /// Options of gw_nn_multihead_attention.
 typedef struct GW_BY_NAME gw_nn_attention_options {
-    double dropout GW_DEFAULT(0);  ///< of the weights
+    double dropout GW_DEFAULT(0);  ///< of the attention weights
     bool bias GW_DEFAULT(true);
     bool batch_first GW_DEFAULT(false);  ///< N T E in place of T N E
     int64_t kdim GW_DEFAULT(GW_NOT_GIVEN), vdim GW_DEFAULT(GW_NOT_GIVEN);  ///< not given: E
-    /// With .add_bias_kv a learnt key and value (bias_k and bias_v) are added at the end; with .add_zero_attn a key and
-    /// a value of zeros are added, after the learnt key and value. Masks do not hide the added keys.
+    /// .add_bias_kv adds a learnt key and value (bias_k and bias_v) at the end. .add_zero_attn adds a key and a value
+    /// of zeros after these. Masks do not hide the added keys.
     bool add_bias_kv GW_DEFAULT(false), add_zero_attn GW_DEFAULT(false);
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_attention_options;
 
-/// Makes a multi-head attention of E = |features| in |heads|. gw_module_call uses one input as query, key and value.
+/// Makes a multi-head attention with E = |features| and |heads| heads. gw_module_call uses its input as query, key and
+/// value.
 ///
-/// Returns: a module with in_proj_weight: 3E E, uniform in +-sqrt(6/4E) (or, with .kdim or .vdim, q_proj_weight,
-/// k_proj_weight, v_proj_weight), in_proj_bias: 3E, zeros, bias_k and bias_v: 1 1 E, normal with deviation
-/// 1/sqrt(E), and out_proj, a linear layer with a bias of zeros.
+/// Returns: a module with in_proj_weight: 3E E, uniform in +-sqrt(6/4E); in_proj_bias: 3E, zeros; bias_k and bias_v: 1
+/// 1 E, normal with deviation 1/sqrt(E); and out_proj, a linear layer with a bias of zeros. With .kdim or .vdim,
+/// q_proj_weight, k_proj_weight and v_proj_weight replace in_proj_weight.
 /// Source: torch.nn.MultiheadAttention; Vaswani et al. 2017.
 GW_API gw_module *gw_nn_multihead_attention(gw_scope *s, int64_t features, int64_t heads,
                                             gw_nn_attention_options options GW_DEFAULT({}))
@@ -301,13 +304,13 @@ GW_API gw_module *gw_nn_multihead_attention(gw_scope *s, int64_t features, int64
     (GW_DRAWS, GW_FORM_3(gw_nn_multihead_attention, gw_nn_attention_options, __VA_ARGS__))
 GW_API GW_TYPE_OF(gw_nn_multihead_attention) gw_nn_multihead_attention_with;
 
-/// Options of a call of attention. A mask is of bools, where true hides a key, or of floats, which are added to the
-/// scores.
+/// Options of a call of attention. A mask is a tensor of bools or floats. A bool that is true hides a key; a float is
+/// added to the score.
 typedef struct GW_BY_NAME gw_attention_options {
     gw_tensor *key_padding_mask GW_DEFAULT(NULL);  ///< N S
     gw_tensor *attn_mask GW_DEFAULT(NULL);         ///< T S, or N*heads T S
     bool need_weights GW_DEFAULT(true);            ///< false: only the output
-    bool average_attn_weights GW_DEFAULT(true);    ///< over heads
+    bool average_attn_weights GW_DEFAULT(true);  ///< true: the weights are the mean over the heads
 } gw_attention_options;
 
 /// The results of a call of attention.
@@ -370,14 +373,15 @@ typedef struct GW_BY_NAME gw_nn_embedding_options {
     bool sparse GW_DEFAULT(false);  ///< gradients are sparse by rows (gw_rows)
     int64_t padding_idx GW_DEFAULT(
         GW_NOT_GIVEN);  ///< a row of zeros without gradient; a negative number counts from the end
-    /// Rows whose norm is above |max_norm| are scaled to the norm |max_norm|, in place, when they are looked up; no
+    /// When a row is looked up and its norm is above |max_norm|, the row is scaled in place to the norm |max_norm|. No
     /// gradient flows through the scaling. 0: no row is scaled. For f32 and f64 only.
     double max_norm GW_DEFAULT(0);
     double norm_type GW_DEFAULT(2);
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_embedding_options;
 
-/// Makes a table of |count| rows; indices: any shape, output: that shape and |features|.
+/// Makes a layer of gw_embedding: a table of |count| rows. Its input is a tensor of indices; the output has the shape
+/// of the input, followed by |features|.
 ///
 /// Returns: a module with weight: |count| |features|, normal.
 /// Source: torch.nn.Embedding.
@@ -405,8 +409,8 @@ typedef struct GW_BY_NAME gw_nn_embedding_bag_options {
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_embedding_bag_options;
 
-/// Makes a table whose rows are looked up and combined in bags; output: B |features| for B bags, zeros for an empty
-/// bag.
+/// Makes a table of |count| rows, which are looked up and combined in bags. Output: B |features| for B bags; zeros for
+/// an empty bag.
 ///
 /// Returns: a module with weight: |count| |features|, normal.
 /// Source: torch.nn.EmbeddingBag.
@@ -436,9 +440,14 @@ GW_API gw_tensor *gw_nn_embedding_bag_call(gw_scope *s, gw_module *m, gw_tensor 
 GW_API GW_TYPE_OF(gw_nn_embedding_bag_call) gw_nn_embedding_bag_call_with;
 
 // ---- Recurrent layers ---------------------------------------------------------------------------
-// x: T N |in| (or N T |in| with .batch_first, or T |in|), output: T N D |hidden| for D directions (or N T ..., T ...).
-// States: L D by N by |hidden| for L layers (or without N). Parameters are weight_ih_l0, weight_hh_l0, bias_ih_l0,
-// bias_hh_l0, weight_ih_l0_reverse and so on, uniform in +-1/sqrt(hidden). gw_module_call starts from states of 0.
+// For L layers and D directions (1 or 2) the shapes are:
+//
+//     x         T N |in|; with .batch_first N T |in|; for one sequence T |in|
+//     output    the shape of x with D |hidden| in place of |in|
+//     states    L*D N |hidden|; for one sequence L*D |hidden|
+//
+// The parameters are weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, weight_ih_l0_reverse and so on, uniform in
+// +-1/sqrt(hidden). gw_module_call begins with states of 0.
 
 /// Options of recurrent layers.
 typedef struct GW_BY_NAME gw_nn_recurrent_options {
@@ -446,7 +455,7 @@ typedef struct GW_BY_NAME gw_nn_recurrent_options {
     bool bidirectional GW_DEFAULT(false);
     bool batch_first GW_DEFAULT(false);
     bool bias GW_DEFAULT(true);
-    bool relu GW_DEFAULT(false);   ///< of gw_nn_rnn, in place of tanh
+    bool relu GW_DEFAULT(false);   ///< for gw_nn_rnn: relu in place of tanh
     double dropout GW_DEFAULT(0);  ///< between layers, in training
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_recurrent_options;
@@ -493,9 +502,9 @@ typedef struct gw_rnn_result {
 /// Options of gw_nn_gru_call and gw_nn_rnn_call.
 typedef struct GW_BY_NAME gw_rnn_call_options {
     gw_tensor *h0 GW_DEFAULT(NULL);  ///< the first state; NULL: 0
-    /// N, i64, each from 1 to T, in any order: the lengths of the sequences, which are padded to T. The results are
-    /// those of torch.nn.utils.rnn.pack_padded_sequence. Elements of a sequence beyond its length are not read, and the
-    /// output there is 0; the final state of the sequence is the state after its last step. NULL: all sequences have
+    /// The lengths of the sequences, which are padded to T: N, i64, each from 1 to T, in any order. Elements of a
+    /// sequence beyond its length are not read, and the output there is 0. The final state of a sequence is the state
+    /// after its last step. The results are those of torch.nn.utils.rnn.pack_padded_sequence. NULL: all sequences have
     /// length T.
     gw_tensor *lengths GW_DEFAULT(NULL);
 } gw_rnn_call_options;
@@ -535,15 +544,16 @@ GW_API GW_TYPE_OF(gw_nn_rnn_call) gw_nn_rnn_call_with;
 /// Computes the output of a module of gw_module_open for one tensor.
 /// Returns: the output.
 typedef gw_tensor *gw_module_forward(gw_scope *s, gw_module *m, gw_tensor *x);
-/// Computes the output of a module of gw_module_open for any values. The function reads the values by the functions of
-/// gradwire/args.h, which check them.
+/// Computes the output of a module of gw_module_open for any values. The functions of gradwire/args.h read and check
+/// the values.
 /// Returns: a tensor or a list.
 typedef gw_value gw_module_forward_values(gw_scope *s, gw_module *m, const gw_args *a);
 
 /// Makes a module with |forward|, a gw_module_forward or a gw_module_forward_values:
 /// `gw_module *gw_module_open(gw_scope *s, const char *name, forward, void *state)`.
 ///
-/// state: the pointer that gw_module_state returns, may be NULL; the caller keeps it valid as long as the module lives.
+/// state: a pointer that gw_module_state returns; may be NULL. The caller keeps |state| valid as long as the module
+/// lives.
 /// Returns: a module without parts.
 #define gw_module_open(s, name, forward, state) GW_MODULE_OPEN(s, name, forward, state)
 /// Makes a module with a forward of one tensor.
@@ -568,7 +578,7 @@ GW_API const char *gw_module_name(const gw_module *m);
 GW_API void gw_module_register_module(gw_scope *s, gw_module *m, const char *name,
                                       gw_module *child);
 
-/// Adds |x| to |m| as a parameter, which needs a gradient from now on.
+/// Adds |x| to |m| as a parameter. Afterwards |x| needs a gradient.
 ///
 /// x: a leaf.
 /// Errors: DUPLICATE if the name is taken; INVALID if |x| is a result of operators.
@@ -582,18 +592,18 @@ GW_API void gw_module_register_buffer(gw_scope *s, gw_module *m, const char *nam
 
 // ---- Training and evaluation --------------------------------------------------------------------
 
-/// Sets |m| and all its parts to training, which is their initial mode.
+/// Sets |m| and all its parts to training mode, the mode in which modules are made.
 GW_API void gw_module_train(gw_scope *s, gw_module *m);
-/// Sets |m| and all its parts to evaluation.
+/// Sets |m| and all its parts to evaluation mode.
 GW_API void gw_module_eval(gw_scope *s, gw_module *m);
-/// Returns whether |m| is in training.
+/// Returns whether |m| is in training mode.
 GW_API bool gw_module_is_training(const gw_module *m);
 
 // ---- Parts --------------------------------------------------------------------------------------
 
 /// Lists the parameters of several modules: gw_parameters(s, module, ...).
 ///
-/// modules: in the short form separate arguments.
+/// modules: in the short form they are separate arguments.
 /// Returns: a list of parameters in the order of registration, each once; a module's own parameters precede those of
 /// its parts. For a remote module, the list has references (gradwire/module_remote.h).
 /// Source: torch.nn.Module.parameters.
@@ -608,8 +618,8 @@ GW_API gw_map *gw_module_named_parameters(gw_scope *s, gw_module *m);
 
 /// Returns the number of parameters of |m| and its parts.
 GW_API int gw_module_parameter_count(const gw_module *m);
-/// Returns the name of parameter |index|, "affine1.weight". gw_module_parameter_name walks through |m|: a loop over all
-/// names should use gw_module_named_parameters.
+/// Returns the name of parameter |index|, "affine1.weight". A call visits all parts of |m|, so a loop over all names
+/// should use gw_module_named_parameters.
 /// Errors: INVALID when out of range.
 GW_API const char *gw_module_parameter_name(gw_scope *s, const gw_module *m, int index);
 /// Returns parameter |index|, borrowed from |m|.
@@ -635,14 +645,14 @@ GW_API gw_tensor *gw_module_buffer_get(gw_scope *s, const gw_module *m, const ch
 /// Returns the buffer |name|, borrowed from |m|; NULL if there is none.
 GW_API gw_tensor *gw_module_buffer_find(const gw_module *m, const char *name);
 
-/// Returns the part |name| of |m|, borrowed from |m|; "encoder.0" is a part of a part.
+/// Returns the part |name| of |m|, borrowed from |m|. The name of a part of a part has a dot: "encoder.0".
 /// Errors: NOT_FOUND.
 GW_API gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *name);
 
 // ---- Initial values -----------------------------------------------------------------------------
-// The functions of torch.nn.init: each function writes |x|, which may be a parameter, in place, and records nothing.
-// Each function fails with INVALID if |x| is not floating. Fan in is the number of inputs that an output depends on;
-// fan out is the number of outputs that depend on an input. The sizes of x are: out in window....
+// The functions of torch.nn.init. Each function writes |x| in place and records nothing in the graph; |x| may be a
+// parameter. Each function fails with INVALID if |x| is not floating. The sizes of |x| are: out in window.... Fan in is
+// the number of inputs on which one output depends. Fan out is the number of outputs that depend on one input.
 //
 //     gw_init_kaiming_normal(s, gw_module_parameter_get(s, m, "weight"), 0, GW_FAN_OUT, GW_GAIN_RELU);
 
@@ -661,7 +671,7 @@ GW_API gw_tensor *gw_init_zeros(gw_scope *s, gw_tensor *x);
 /// Sets all elements to 1.
 /// Returns: |x|.
 GW_API gw_tensor *gw_init_ones(gw_scope *s, gw_tensor *x);
-/// Draws normal numbers; numbers below |a| or above |b| are drawn again.
+/// Draws normal numbers. A number below |a| or above |b| is drawn again.
 /// Returns: |x|.
 GW_API gw_tensor *gw_init_trunc_normal(gw_scope *s, gw_tensor *x, double mean, double std, double a,
                                        double b);
@@ -676,11 +686,12 @@ typedef enum gw_nonlinearity {
     GW_GAIN_LINEAR  ///< also for convolutions
 } gw_nonlinearity;
 
-/// Returns the factor (the gain) that compensates |nonlinearity|; |param| is the slope of a leaky relu.
+/// Returns the gain of |nonlinearity|: the factor by which initial weights are multiplied. |param| is the slope of a
+/// leaky relu.
 /// Source: torch.nn.init.calculate_gain.
 GW_API double gw_calculate_gain(gw_nonlinearity nonlinearity, double param);
 
-/// Which fan the numbers are scaled by.
+/// The fan that determines the size of the numbers.
 typedef enum gw_fan_mode { GW_FAN_IN = 0, GW_FAN_OUT } gw_fan_mode;
 
 /// Draws numbers uniform in +-gain sqrt(6 / (fan in + fan out)).
@@ -691,18 +702,18 @@ GW_API gw_tensor *gw_init_xavier_uniform(gw_scope *s, gw_tensor *x, double gain)
 /// Returns: |x|.
 /// Source: Glorot, Bengio 2010.
 GW_API gw_tensor *gw_init_xavier_normal(gw_scope *s, gw_tensor *x, double gain);
-/// Draws numbers uniform in +-gain sqrt(3 / fan); |nonlinearity| with slope |a| determines gain.
+/// Draws numbers uniform in +-gain sqrt(3 / fan). The gain is gw_calculate_gain(nonlinearity, a).
 /// Returns: |x|.
 /// Source: He et al. 2015.
 GW_API gw_tensor *gw_init_kaiming_uniform(gw_scope *s, gw_tensor *x, double a, gw_fan_mode mode,
                                           gw_nonlinearity nonlinearity);
-/// Draws normal numbers of deviation gain / sqrt(fan); |nonlinearity| with slope |a| determines gain.
+/// Draws normal numbers of deviation gain / sqrt(fan). The gain is gw_calculate_gain(nonlinearity, a).
 /// Returns: |x|.
 /// Source: He et al. 2015.
 GW_API gw_tensor *gw_init_kaiming_normal(gw_scope *s, gw_tensor *x, double a, gw_fan_mode mode,
                                          gw_nonlinearity nonlinearity);
-/// Draws a matrix with orthogonal rows, or with orthogonal columns if there are fewer columns than rows; each of these
-/// rows or columns has length |gain|.
+/// Draws a matrix with orthogonal rows of length |gain|. If there are fewer columns than rows, the columns are
+/// orthogonal and have length |gain|.
 ///
 /// x: M N..., a matrix of M rows.
 /// Returns: |x|.
@@ -711,13 +722,13 @@ GW_API gw_tensor *gw_init_orthogonal(gw_scope *s, gw_tensor *x, double gain);
 /// Sets the diagonal of a matrix to 1, the rest to 0.
 /// Returns: |x|.
 GW_API gw_tensor *gw_init_eye(gw_scope *s, gw_tensor *x);
-/// Sets a convolution's weights to 0, except the weight from each channel to itself in the middle of the window, which
-/// is 1, in each of |groups|: the output of the convolution is its input.
+/// Sets the weights of a convolution so that its output is its input: in each of |groups|, the weight from a channel to
+/// the same channel in the middle of the window is 1. All other weights are 0.
 ///
 /// x: O I K, or O I K K, or O I K K K.
 /// Returns: |x|.
 GW_API gw_tensor *gw_init_dirac(gw_scope *s, gw_tensor *x, int64_t groups);
-/// Draws normal numbers of mean 0, and sets a fraction |sparsity| of each column, rounded up, to 0.
+/// Draws normal numbers of mean 0. In each column, a fraction |sparsity| of the numbers, rounded up, is set to 0.
 ///
 /// x: a matrix.
 /// Returns: |x|.
@@ -726,10 +737,10 @@ GW_API gw_tensor *gw_init_sparse(gw_scope *s, gw_tensor *x, double sparsity, dou
 
 // ---- State --------------------------------------------------------------------------------------
 
-/// Lists parameters and buffers of |m| and its parts by name.
+/// Lists the parameters and buffers of |m| and its parts by name.
 ///
-/// Returns: a map of tensors that share memory with the tensors of the module (gw_clone copies a tensor); for a remote
-/// module, a map of copies.
+/// Returns: a map of tensors, which share memory with the tensors of the module (use gw_clone for a copy). For a remote
+/// module, the map has copies.
 /// Source: torch.nn.Module.state_dict.
 GW_API gw_map *gw_module_state_dict(gw_scope *s, gw_module *m);
 
@@ -740,7 +751,7 @@ typedef struct GW_BY_NAME gw_module_load_state_dict_options {
 
 /// Copies the tensors of |state| into |m|.
 ///
-/// state: a map with a tensor of the same shape and dtype for each name, and no other names.
+/// state: a map with a tensor of the same shape and dtype for each name in |m|, and no other names.
 /// Errors: INVALID, naming missing, unexpected or different entries; the module is then unchanged.
 /// Source: torch.nn.Module.load_state_dict.
 GW_API void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state,
@@ -751,9 +762,9 @@ GW_API void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state,
 GW_API GW_TYPE_OF(gw_module_load_state_dict) gw_module_load_state_dict_with;
 
 // ---- Hooks --------------------------------------------------------------------------------------
-// Each call of |m| runs the hooks of |m| in the order of registration. In a call with several values |x| is the first
-// input and |y| the first output; the call fails with INVALID if that value is no tensor. A hook may register and
-// remove hooks of |m|: a removed hook is not called again; a new hook is called from the next call of |m| on.
+// Each call of |m| runs the hooks of |m| in the order of registration. In a call with several values, |x| is the first
+// input and |y| is the first output. The call fails with INVALID if this value is no tensor. A hook may register and
+// remove hooks of |m|. A removed hook is not called again. A new hook is first called in the next call of |m|.
 
 /// Runs before the forward.
 /// Returns: the input that replaces |x|; NULL keeps it.
@@ -806,7 +817,7 @@ GW_API gw_categorical gw_categorical_from_probs(gw_scope *s, gw_tensor *probs);
 /// Returns: the distribution.
 /// Source: torch.distributions.Categorical.
 GW_API gw_categorical gw_categorical_from_logits(gw_scope *s, gw_tensor *logits);
-/// Draws a class for each distribution from the generator of |s|.
+/// Draws one class from each distribution, by the generator of |s|.
 /// Returns: the shape without C; i64.
 GW_API gw_tensor *gw_categorical_sample(gw_scope *s, gw_categorical c);
 /// Computes the logarithm of the probability of classes.

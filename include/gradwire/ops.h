@@ -6,11 +6,12 @@
 //     gw_tensor *h = gw_relu(s, gw_linear(s, x, weight, bias));          // x: N F, weight: O F, bias: O
 //     gw_tensor *p = gw_softmax(s, gw_mul(s, h, 0.5), -1);
 //
-// A gw_value operand is a tensor or a number. Operands broadcast and are promoted as in PyTorch. f16 and bf16 are
-// computed in f32 and rounded once, also in gradients. A negative |dim| counts from the end. In the entries, y is the
-// result and dy its gradient; "dy b to a" means: the gradient of a is dy times b. The gradient of an operand that was
-// broadcast is summed to the shape of the operand. An operator without a line "Gradient" has no gradient: its result
-// needs none.
+// A gw_value operand is a tensor or a number. Operands broadcast and are promoted as in PyTorch. Operators compute f16
+// and bf16 in f32 and round the result once, also for gradients. A negative |dim| counts from the end.
+//
+// In the entries below, y is the result and dy is its gradient. "dy b to a" means: the gradient of a is dy times b. The
+// gradient of an operand that was broadcast is summed to the shape of the operand. If the entry of an operator has no
+// line "Gradient", the result of the operator needs no gradient.
 //
 // Errors, of all functions: INVALID with the operator, the operands and the rule: "gw.matmul: 6x5 times 4x8: the 5
 // columns of a must be the 4 rows of b"; NO_MEMORY.
@@ -25,15 +26,15 @@
 extern "C" {
 #endif
 
-/// Marks an option as not given, where every other number is a possible value.
+/// The value of an option that is not given, for options where every other number is possible.
 #define GW_NOT_GIVEN INT64_MIN
 
 // ---- Views and shapes ---------------------------------------------------------------------------
 
 /// Gives |x| another shape: gw_reshape(s, x, 2, -1).
 ///
-/// shape: has as many elements as |x|; one size may be -1 and follows from the others.
-/// Returns: a view, or a copy where a view is impossible.
+/// shape: as many elements as |x|. One size may be -1: it follows from the other sizes.
+/// Returns: a view, or a copy if a view is impossible.
 /// Gradient: dy in the shape of |x|.
 GW_API gw_tensor *gw_reshape(gw_scope *s, gw_tensor *x, gw_shape shape) GW_CALLS(gw_reshape_with);
 #define gw_reshape(...) GW_SIZES(gw_reshape, __VA_ARGS__)
@@ -41,7 +42,7 @@ GW_API GW_TYPE_OF(gw_reshape) gw_reshape_with;
 
 /// Gives |x| another shape without a copy: gw_view(s, x, 2, -1).
 ///
-/// shape: as of gw_reshape.
+/// shape: as for gw_reshape.
 /// Returns: a view.
 /// Gradient: dy in the shape of |x|.
 /// Errors: INVALID if a view of that shape is impossible.
@@ -52,7 +53,7 @@ GW_API GW_TYPE_OF(gw_view) gw_view_with;
 
 /// Broadcasts |x| to a shape: gw_expand(s, x, 4, -1).
 ///
-/// shape: -1 keeps a size; sizes of 1 and new dimensions in front are repeated.
+/// shape: -1 keeps the size. Dimensions of size 1 may be repeated, and new dimensions may be added in front.
 /// Returns: a view.
 /// Gradient: the sum of dy over the repeated elements.
 /// Source: torch.Tensor.expand.
@@ -64,7 +65,7 @@ GW_API GW_TYPE_OF(gw_expand) gw_expand_with;
 ///
 /// dims: every dimension once.
 /// Returns: a view.
-/// Gradient: dy with its dimensions back in place.
+/// Gradient: dy with its dimensions in the order of |x|.
 GW_API gw_tensor *gw_permute(gw_scope *s, gw_tensor *x, gw_shape dims) GW_CALLS(gw_permute_with);
 #define gw_permute(...) GW_SIZES(gw_permute, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_permute) gw_permute_with;
@@ -74,9 +75,9 @@ GW_API GW_TYPE_OF(gw_permute) gw_permute_with;
 /// Gradient: dy with the same swap.
 GW_API gw_tensor *gw_transpose(gw_scope *s, gw_tensor *x, int dim0, int dim1);
 
-/// Selects every |step|-th slice along |dim| from |start| to before |end|.
+/// Selects every |step|-th slice along |dim|, beginning at |start| and ending before |end|.
 ///
-/// start, end: a negative number counts from the end; a number beyond an end of the dimension stands for that end.
+/// start, end: a negative number counts from the end. A number that is out of range stands for the nearest end.
 /// Returns: a view.
 /// Gradient: dy at the slices, 0 elsewhere.
 GW_API gw_tensor *gw_slice(gw_scope *s, gw_tensor *x, int dim, int64_t start, int64_t end,
@@ -89,7 +90,7 @@ GW_API gw_tensor *gw_slice(gw_scope *s, gw_tensor *x, int dim, int64_t start, in
 /// Gradient: dy at the slice, 0 elsewhere.
 GW_API gw_tensor *gw_select(gw_scope *s, gw_tensor *x, int dim, int64_t index);
 
-/// Splits |x| along |dim| into parts of |size|; the last one may be smaller.
+/// Splits |x| along |dim| into parts of |size|; the last part may be smaller.
 /// Returns: a list of views.
 /// Gradient: the parts' gradients joined; 0 for a part without a gradient.
 GW_API gw_list *gw_split(gw_scope *s, gw_tensor *x, int64_t size, int dim);
@@ -119,7 +120,7 @@ GW_API gw_tensor *gw_squeeze(gw_scope *s, gw_tensor *x, int dim);
 /// Gradient: dy in the shape of |x|.
 GW_API gw_tensor *gw_unsqueeze(gw_scope *s, gw_tensor *x, int dim);
 
-/// Stores the elements in order without gaps.
+/// Makes a tensor whose elements are stored in order without gaps.
 /// Returns: a copy, or a view if |x| is contiguous.
 /// Gradient: dy.
 /// Source: torch.Tensor.contiguous.
@@ -170,7 +171,7 @@ GW_API GW_TYPE_OF(gw_sub) gw_sub_with;
 GW_API gw_tensor *gw_mul(gw_scope *s, gw_value a, gw_value b) GW_CALLS(gw_mul_with);
 #define gw_mul(s, a, b) gw_mul_with((s), gw_value_of(a), gw_value_of(b))
 GW_API GW_TYPE_OF(gw_mul) gw_mul_with;
-/// Divides |a| by |b|; integers give floats.
+/// Divides |a| by |b|. The result is floating, also for integers.
 /// Returns: a / b.
 /// Gradient: dy / b to a, -dy a / b^2 to b.
 GW_API gw_tensor *gw_div(gw_scope *s, gw_value a, gw_value b) GW_CALLS(gw_div_with);
@@ -194,7 +195,7 @@ GW_API GW_TYPE_OF(gw_maximum) gw_maximum_with;
 GW_API gw_tensor *gw_minimum(gw_scope *s, gw_value a, gw_value b) GW_CALLS(gw_minimum_with);
 #define gw_minimum(s, a, b) gw_minimum_with((s), gw_value_of(a), gw_value_of(b))
 GW_API GW_TYPE_OF(gw_minimum) gw_minimum_with;
-/// Takes the remainder of the division of |a| by |b|.
+/// Computes the remainder of the division of |a| by |b|.
 /// Returns: a - floor(a / b) b, with the sign of b.
 /// Gradient: dy to a, -dy floor(a / b) to b.
 /// Errors: INVALID for integers if an element of b is 0.
@@ -245,7 +246,7 @@ GW_API GW_TYPE_OF(gw_where) gw_where_with;
 /// Replaces elements of |x| by |value|.
 ///
 /// mask: bool; broadcasts with x.
-/// value: a number, or a tensor without dimensions.
+/// value: a number, or a tensor with 0 dimensions.
 /// Returns: |value| where |mask| is true, x elsewhere, in the dtype of x.
 /// Gradient: dy to x where |mask| is false; to |value| the sum of dy where |mask| is true.
 /// Source: torch.Tensor.masked_fill.
@@ -338,7 +339,7 @@ GW_API gw_tensor *gw_tanh(gw_scope *s, gw_tensor *x);
 /// Returns: 1 / (1 + e^-x).
 /// Gradient: dy y (1 - y).
 GW_API gw_tensor *gw_sigmoid(gw_scope *s, gw_tensor *x);
-/// Replaces negative numbers by 0; NaN stays.
+/// Replaces negative numbers by 0; NaN does not change.
 /// Returns: max(x, 0).
 /// Gradient: dy where x is above 0 or NaN, else 0.
 GW_API gw_tensor *gw_relu(gw_scope *s, gw_tensor *x);
@@ -347,7 +348,7 @@ GW_API gw_tensor *gw_relu(gw_scope *s, gw_tensor *x);
 /// Gradient: dy, or |negative_slope| dy where x is not above 0.
 /// Source: torch.nn.functional.leaky_relu.
 GW_API gw_tensor *gw_leaky_relu(gw_scope *s, gw_tensor *x, double negative_slope);
-/// Multiplies |x| by the normal distribution function of x, computed by erf.
+/// Multiplies |x| by Phi(x), the normal distribution function of x, computed by erf.
 /// Returns: x Phi(x).
 /// Gradient: dy (Phi(x) + x phi(x)).
 /// Source: torch.nn.functional.gelu; Hendrycks, Gimpel 2016.
@@ -369,34 +370,34 @@ GW_API gw_tensor *gw_sin(gw_scope *s, gw_tensor *x);
 /// Returns: cos x.
 /// Gradient: -dy sin x.
 GW_API gw_tensor *gw_cos(gw_scope *s, gw_tensor *x);
-/// Rounds down; integers stay.
+/// Rounds down; integers do not change.
 /// Returns: the largest integer not above x.
 /// Gradient: 0.
 GW_API gw_tensor *gw_floor(gw_scope *s, gw_tensor *x);
-/// Rounds up; integers stay.
+/// Rounds up; integers do not change.
 /// Returns: the smallest integer not below x.
 /// Gradient: 0.
 GW_API gw_tensor *gw_ceil(gw_scope *s, gw_tensor *x);
-/// Rounds to the nearest integer, and a half to the nearest even integer; integers stay.
+/// Rounds to the nearest integer, and a half to the nearest even integer; integers do not change.
 /// Returns: the rounded numbers.
 /// Gradient: 0.
 GW_API gw_tensor *gw_round(gw_scope *s, gw_tensor *x);
-/// Rounds toward 0; integers stay.
+/// Rounds toward 0; integers do not change.
 /// Returns: the rounded numbers.
 /// Gradient: 0.
 GW_API gw_tensor *gw_trunc(gw_scope *s, gw_tensor *x);
 
 // ---- Products -----------------------------------------------------------------------------------
 
-/// Multiplies matrices. A vector is a row on the left and a column on the right; more than two dimensions are a batch
-/// of matrices, and batches broadcast.
+/// Multiplies matrices. A vector is a row if it is |a|, and a column if it is |b|. A tensor with more than two
+/// dimensions is a batch of matrices; batches broadcast.
 ///
 /// a: ... M K.
-/// b: ... K N, of the same dtype, any but bool; integers wrap around.
+/// b: ... K N, of the dtype of |a|, which may be any dtype but bool. The products of integers wrap around.
 /// Returns: ... M N.
 /// Gradient: dy b^T to a, a^T dy to b.
-/// Threads: OpenBLAS multiplies floats if it is installed, with one thread, or as many as GW_BLAS_THREADS states. With
-/// GW_BLAS=plain, or without OpenBLAS, loops of the library multiply floats.
+/// Threads: if OpenBLAS is installed, it multiplies floats, with one thread or with GW_BLAS_THREADS threads. Without
+/// OpenBLAS, or with GW_BLAS=plain in the environment, loops of the library multiply floats.
 GW_API gw_tensor *gw_matmul(gw_scope *s, gw_tensor *a, gw_tensor *b);
 
 /// Applies a linear layer.
@@ -412,7 +413,8 @@ GW_API gw_tensor *gw_linear(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_ten
 /// Keeps the lower triangle of each matrix.
 ///
 /// x: ... M N.
-/// diagonal: the last diagonal that is kept: 0 is the main diagonal, 1 the diagonal above it.
+/// diagonal: the number of the last diagonal that is kept; 0 is the main diagonal, 1 is the diagonal above the main
+/// diagonal.
 /// Returns: x in the triangle, 0 elsewhere.
 /// Gradient: dy in the triangle, 0 elsewhere.
 GW_API gw_tensor *gw_tril(gw_scope *s, gw_tensor *x, int64_t diagonal);
@@ -420,7 +422,8 @@ GW_API gw_tensor *gw_tril(gw_scope *s, gw_tensor *x, int64_t diagonal);
 /// Keeps the upper triangle of each matrix.
 ///
 /// x: ... M N.
-/// diagonal: the first diagonal that is kept: 0 is the main diagonal, 1 the diagonal above it.
+/// diagonal: the number of the first diagonal that is kept; 0 is the main diagonal, 1 is the diagonal above the main
+/// diagonal.
 /// Returns: x in the triangle, 0 elsewhere.
 /// Gradient: dy in the triangle, 0 elsewhere.
 GW_API gw_tensor *gw_triu(gw_scope *s, gw_tensor *x, int64_t diagonal);
@@ -443,7 +446,7 @@ typedef struct GW_BY_NAME gw_dim_options {
 } gw_dim_options;
 
 /// Adds the elements of |x|.
-/// Returns: the sums; of integers and bools i64.
+/// Returns: the sums; i64 if |x| is of integers or bools.
 /// Gradient: dy to every element.
 GW_API gw_tensor *gw_sum(gw_scope *s, gw_tensor *x, gw_dims_options options GW_DEFAULT({}))
     GW_CALLS(gw_sum_with);
@@ -518,7 +521,7 @@ GW_API GW_TYPE_OF(gw_argmin) gw_argmin_with;
 
 /// Finds the largest element over any dimensions.
 /// Returns: the maxima; NaN if one element is NaN.
-/// Gradient: the largest elements, or those that are NaN, share dy equally.
+/// Gradient: the largest elements share dy equally. If elements are NaN, these elements share dy.
 /// Errors: INVALID without elements.
 GW_API gw_tensor *gw_amax(gw_scope *s, gw_tensor *x, gw_dims_options options GW_DEFAULT({}))
     GW_CALLS(gw_amax_with);
@@ -527,7 +530,7 @@ GW_API GW_TYPE_OF(gw_amax) gw_amax_with;
 
 /// Finds the smallest element over any dimensions.
 /// Returns: the minima; NaN if one element is NaN.
-/// Gradient: the smallest elements, or those that are NaN, share dy equally.
+/// Gradient: the smallest elements share dy equally. If elements are NaN, these elements share dy.
 /// Errors: INVALID without elements.
 GW_API gw_tensor *gw_amin(gw_scope *s, gw_tensor *x, gw_dims_options options GW_DEFAULT({}))
     GW_CALLS(gw_amin_with);
@@ -535,7 +538,7 @@ GW_API gw_tensor *gw_amin(gw_scope *s, gw_tensor *x, gw_dims_options options GW_
 GW_API GW_TYPE_OF(gw_amin) gw_amin_with;
 
 /// Multiplies the elements of |x|.
-/// Returns: the products; of integers and bools i64.
+/// Returns: the products; i64 if |x| is of integers or bools.
 /// Gradient: dy times the product of the other elements.
 GW_API gw_tensor *gw_prod(gw_scope *s, gw_tensor *x, gw_dims_options options GW_DEFAULT({}))
     GW_CALLS(gw_prod_with);
@@ -555,25 +558,25 @@ GW_API GW_TYPE_OF(gw_logsumexp) gw_logsumexp_with;
 /// Computes the p-norm: gw_norm(s, x, 2, .dim = -1).
 ///
 /// x: floating.
-/// p: for infinity the norm is the largest absolute value, for minus infinity the smallest; for 0 it is the number of
-/// elements that are not 0.
+/// p: any number. For infinity the norm is the largest absolute value; for minus infinity it is the smallest absolute
+/// value; for 0 it is the number of elements that are not 0.
 /// Returns: (sum of abs(x)^p)^(1/p).
-/// Gradient: dy sign(x) abs(x)^(p-1) / y^(p-1); for an infinite p, the elements whose absolute value is the norm share
-/// dy equally; for p = 0, the gradient is 0.
+/// Gradient: dy sign(x) abs(x)^(p-1) / y^(p-1). For an infinite p, the elements whose absolute value is the norm share
+/// dy equally. For p = 0, the gradient is 0.
 /// Source: torch.linalg.vector_norm.
 GW_API gw_tensor *gw_norm(gw_scope *s, gw_tensor *x, double p,
                           gw_dims_options options GW_DEFAULT({})) GW_CALLS(gw_norm_with);
 #define gw_norm(...) GW_FORM_3(gw_norm, gw_dims_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_norm) gw_norm_with;
 
-/// Tests whether an element is not 0.
+/// Tests whether at least one element is not 0.
 /// Returns: bool.
 GW_API gw_tensor *gw_any(gw_scope *s, gw_tensor *x, gw_dims_options options GW_DEFAULT({}))
     GW_CALLS(gw_any_with);
 #define gw_any(...) GW_FORM_2(gw_any, gw_dims_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_any) gw_any_with;
 
-/// Tests whether all elements are not 0.
+/// Tests whether no element is 0.
 /// Returns: bool.
 GW_API gw_tensor *gw_all(gw_scope *s, gw_tensor *x, gw_dims_options options GW_DEFAULT({}))
     GW_CALLS(gw_all_with);
@@ -581,14 +584,14 @@ GW_API gw_tensor *gw_all(gw_scope *s, gw_tensor *x, gw_dims_options options GW_D
 GW_API GW_TYPE_OF(gw_all) gw_all_with;
 
 /// Computes running sums along |dim|.
-/// Returns: in the shape of x; of integers and bools i64.
+/// Returns: the sums, in the shape of |x|; i64 if |x| is of integers or bools.
 /// Gradient: the running sums of dy, added from the end.
 GW_API gw_tensor *gw_cumsum(gw_scope *s, gw_tensor *x, int dim);
 
 // ---- Probabilities and losses -------------------------------------------------------------------
-// Losses are the operators of torch.nn.functional: gw_mse is mse_loss, gw_bce_with_logits
-// binary_cross_entropy_with_logits. gw_mse(s, x, target) gives the mean, gw_mse(s, x, target, .reduction =
-// GW_SUM_REDUCTION) the sum.
+// Losses are the operators of torch.nn.functional: gw_mse is mse_loss, and gw_bce_with_logits is
+// binary_cross_entropy_with_logits. gw_mse(s, x, target) returns the mean; gw_mse(s, x, target, .reduction =
+// GW_SUM_REDUCTION) returns the sum.
 
 /// How the losses of the elements are combined.
 typedef enum gw_reduction {
@@ -604,10 +607,10 @@ typedef struct GW_BY_NAME gw_loss_options {
     int64_t ignore_index
         GW_DEFAULT(-100);  ///< gw_nll, gw_cross_entropy: targets of this class are left out
     double label_smoothing GW_DEFAULT(0);  ///< gw_cross_entropy: in [0, 1]
-    /// For gw_nll and gw_cross_entropy: C, the weight of each class. NULL: each weight is 1.
+    /// For gw_nll and gw_cross_entropy: the weights of the C classes. NULL: each weight is 1.
     gw_tensor *weight GW_DEFAULT(NULL);
     bool log_target GW_DEFAULT(false);  ///< gw_kl_div: the targets are logarithms, too
-    double beta GW_DEFAULT(1.0);  ///< gw_smooth_l1: where the parabola ends and the lines begin
+    double beta GW_DEFAULT(1.0);        ///< gw_smooth_l1: errors below |beta| are squared
 } gw_loss_options;
 
 /// Computes probabilities of |x| along |dim|.
@@ -624,9 +627,9 @@ GW_API gw_tensor *gw_log_softmax(gw_scope *s, gw_tensor *x, int dim);
 ///
 /// logp: logarithms of probabilities, N C, or C, or N C and more dimensions.
 /// target: classes, i64 or i32, in the shape of |logp| without C.
-/// Returns: -logp[target]; the mean is over the targets that are not ignored (NaN if all are ignored), weighted by
-/// .weight.
-/// Gradient: to |logp| -dy at the targets, scaled for weight and reduction.
+/// Returns: -logp[target]. The mean is over the targets that are not ignored, and weighted by .weight; it is NaN if all
+/// targets are ignored.
+/// Gradient: -dy to |logp| at the targets, scaled for weight and reduction.
 /// Errors: INVALID for a target that is no class.
 /// Source: torch.nn.functional.nll_loss.
 GW_API gw_tensor *gw_nll(gw_scope *s, gw_tensor *logp, gw_tensor *target,
@@ -636,10 +639,10 @@ GW_API GW_TYPE_OF(gw_nll) gw_nll_with;
 
 /// Computes the cross entropy of classes.
 ///
-/// logits: unnormalised logarithms of probabilities, in a shape as of gw_nll.
-/// target: as of gw_nll.
+/// logits: unnormalised logarithms of probabilities, in a shape as for gw_nll.
+/// target: as for gw_nll.
 /// Returns: gw_nll of gw_log_softmax(logits).
-/// Gradient: to |logits| dy (softmax(logits) - the targets' distribution), scaled for weight and reduction.
+/// Gradient: dy (softmax(logits) - the targets' distribution) to |logits|, scaled for weight and reduction.
 /// Errors: INVALID for a target that is no class.
 GW_API gw_tensor *gw_cross_entropy(gw_scope *s, gw_tensor *logits, gw_tensor *target,
                                    gw_loss_options options GW_DEFAULT({}))
@@ -649,7 +652,7 @@ GW_API GW_TYPE_OF(gw_cross_entropy) gw_cross_entropy_with;
 
 /// Computes squared errors; |x| and |target| broadcast.
 /// Returns: (x - target)^2.
-/// Gradient: 2 dy (x - target) to x, the negative of that to |target|, scaled for the reduction.
+/// Gradient: 2 dy (x - target) to x, -2 dy (x - target) to |target|, scaled for the reduction.
 GW_API gw_tensor *gw_mse(gw_scope *s, gw_tensor *x, gw_tensor *target,
                          gw_loss_options options GW_DEFAULT({})) GW_CALLS(gw_mse_with);
 #define gw_mse(...) GW_FORM_3(gw_mse, gw_loss_options, __VA_ARGS__)
@@ -668,7 +671,7 @@ GW_API GW_TYPE_OF(gw_bce_with_logits) gw_bce_with_logits_with;
 
 /// Computes errors that are squared near 0 and absolute beyond .beta; |x| and |target| broadcast.
 /// Returns: d^2 / (2 beta) for abs(d) < beta, else abs(d) - beta / 2, with d = x - target.
-/// Gradient: dy d / beta or dy sign(d) to x, the negative of that to |target|, scaled for the reduction.
+/// Gradient: g to x, -g to |target|, scaled for the reduction, with g = dy d / beta for abs(d) < beta, else dy sign(d).
 GW_API gw_tensor *gw_smooth_l1(gw_scope *s, gw_tensor *x, gw_tensor *target,
                                gw_loss_options options GW_DEFAULT({})) GW_CALLS(gw_smooth_l1_with);
 #define gw_smooth_l1(...) GW_FORM_3(gw_smooth_l1, gw_loss_options, __VA_ARGS__)
@@ -676,16 +679,17 @@ GW_API GW_TYPE_OF(gw_smooth_l1) gw_smooth_l1_with;
 
 /// Computes absolute errors; |x| and |target| broadcast.
 /// Returns: abs(x - target).
-/// Gradient: dy sign(x - target) to x, the negative of that to |target|, scaled for the reduction.
+/// Gradient: dy sign(x - target) to x, -dy sign(x - target) to |target|, scaled for the reduction.
 GW_API gw_tensor *gw_l1(gw_scope *s, gw_tensor *x, gw_tensor *target,
                         gw_loss_options options GW_DEFAULT({})) GW_CALLS(gw_l1_with);
 #define gw_l1(...) GW_FORM_3(gw_l1, gw_loss_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_l1) gw_l1_with;
 
-/// Computes the pointwise Kullback-Leibler divergence of e^x from |target|; x and |target| broadcast. With
-/// GW_SUM_REDUCTION or GW_BATCH_MEAN the result is the divergence of two distributions.
-/// Returns: target (ln target - x).
-/// Gradient: -dy target to x, and a gradient to |target|; both are scaled for the reduction.
+/// Computes the Kullback-Leibler divergence of e^x from |target| for each element; x and |target| broadcast. With
+/// GW_SUM_REDUCTION the result is the divergence of two distributions; with GW_BATCH_MEAN it is the mean of such
+/// divergences over the batch.
+/// Returns: t (ln t - x), where t is |target|, or e^target with .log_target.
+/// Gradient: -dy t to x; dy (ln t + 1 - x) to |target|, times t with .log_target. Both are scaled for the reduction.
 /// Source: torch.nn.functional.kl_div; Kullback, Leibler 1951.
 GW_API gw_tensor *gw_kl_div(gw_scope *s, gw_tensor *x, gw_tensor *target,
                             gw_loss_options options GW_DEFAULT({})) GW_CALLS(gw_kl_div_with);
@@ -721,7 +725,7 @@ typedef struct GW_BY_NAME gw_embedding_options {
 ///
 /// weight: V F.
 /// indices: any shape, each at least 0 and below V.
-/// Returns: the shape of |indices| and F.
+/// Returns: the rows, in the shape of |indices| followed by F.
 /// Gradient: each row of |weight| gets the sum of dy over the uses of the row.
 /// Errors: INVALID for an index out of range.
 GW_API gw_tensor *gw_embedding(gw_scope *s, gw_tensor *weight, gw_tensor *indices,
@@ -733,7 +737,7 @@ GW_API GW_TYPE_OF(gw_embedding) gw_embedding_with;
 /// Normalises |x| over its last dimensions.
 ///
 /// normalized: the sizes of these dimensions.
-/// weight, bias: of that shape, or NULL.
+/// weight, bias: of the shape |normalized|, or NULL.
 /// Returns: (x - mean) / sqrt(variance + eps) weight + bias.
 /// Gradient: to x, weight and bias.
 /// Source: Ba, Kiros, Hinton 2016.
@@ -766,19 +770,19 @@ GW_API GW_TYPE_OF(gw_batch_norm) gw_batch_norm_with;
 /// Encodes each index as a row of zeros in which the element at the index is 1.
 ///
 /// classes: the length of a row; -1: one more than the largest index.
-/// Returns: the shape of |indices| and |classes|; i64.
+/// Returns: i64, in the shape of |indices| followed by |classes|.
 /// Errors: INVALID for an index out of range.
 GW_API gw_tensor *gw_one_hot(gw_scope *s, gw_tensor *indices, int64_t classes);
 
 // ---- Convolutions, pools ------------------------------------------------------------------------
-// In a pair the first number is for height, the second for width; in one dimension only the first is used. C fills a
-// pair with zeros: {1} is {1, 0}.
+// In a pair the first number is for height, and the second number is for width. In one dimension only the first number
+// is used. Write both numbers of a pair: C fills a pair with zeros, so that {1} is {1, 0}.
 
 /// Options of convolutions.
 typedef struct GW_BY_NAME gw_conv_options {
     int64_t stride[2] GW_DEFAULT({ 1, 1 });
     int64_t padding[2] GW_DEFAULT({ 0, 0 });   ///< zeros around the input
-    int64_t dilation[2] GW_DEFAULT({ 1, 1 });  ///< the distance of the window's elements
+    int64_t dilation[2] GW_DEFAULT({ 1, 1 });  ///< the distance between elements of the window
     int64_t groups GW_DEFAULT(1);              ///< groups of channels; each has its own outputs
 } gw_conv_options;
 
@@ -873,8 +877,8 @@ GW_API gw_tensor *gw_adaptive_avg_pool1d(gw_scope *s, gw_tensor *x, int64_t leng
 GW_API gw_tensor *gw_adaptive_avg_pool2d(gw_scope *s, gw_tensor *x, int64_t height, int64_t width);
 
 // ---- Recurrent layers ---------------------------------------------------------------------------
-// The functions below compute one layer over a sequence of f32 or f64, in one direction; gw_nn_lstm and similar modules
-// stack several layers.
+// The functions below compute one layer in one direction over sequences of f32 or f64. gw_nn_lstm and similar modules
+// compute several layers.
 
 /// Parameters of a recurrent layer of hidden size H, with G gates in PyTorch's order.
 typedef struct gw_recurrent_weights {
@@ -885,12 +889,12 @@ typedef struct gw_recurrent_weights {
 
 /// Options of recurrent layers.
 typedef struct GW_BY_NAME gw_recurrent_options {
-    /// N (i64), the length of each sequence; the state does not change in steps beyond the length. NULL: T for all
-    /// sequences.
+    /// The length of each sequence: N, i64. The state of a sequence does not change in steps beyond its length. NULL: T
+    /// for all sequences.
     gw_tensor *lengths GW_DEFAULT(NULL);
     bool reverse GW_DEFAULT(false);      ///< from the end to the beginning
-    bool relu GW_DEFAULT(false);         ///< of gw_rnn, in place of tanh
-    gw_tensor **out_c GW_DEFAULT(NULL);  ///< of gw_lstm: receives the cells, T N H
+    bool relu GW_DEFAULT(false);         ///< for gw_rnn: relu in place of tanh
+    gw_tensor **out_c GW_DEFAULT(NULL);  ///< for gw_lstm: receives the cell states, T N H
 } gw_recurrent_options;
 
 /// Runs a long short-term memory; 4 gates: i f g o.
@@ -935,31 +939,31 @@ GW_API GW_TYPE_OF(gw_rnn) gw_rnn_with;
 
 /// Picks elements along |dim| by |index|: result[i, j] = x[index[i, j], j] for dimension 0.
 ///
-/// index: as many dimensions as x; no size is larger than in x, except along |dim|.
+/// index: as many dimensions as x. A size may be larger than in x only along |dim|.
 /// Returns: in the shape of |index|.
 /// Gradient: the picked elements of x get dy.
 GW_API gw_tensor *gw_gather(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index);
 
-/// Writes elements along |dim| by |index|: result[index[i, j], j] = source[i, j] for dimension 0; of several writes to
-/// one element the last is kept.
+/// Writes elements along |dim| by |index|: result[index[i, j], j] = source[i, j] for dimension 0. If an element is
+/// written several times, the last value is kept.
 ///
-/// index: as of gw_gather.
+/// index: as for gw_gather.
 /// source: no shorter than |index|, or a number.
 /// Returns: a changed copy of x.
-/// Gradient: dy to x where nothing was written; to |source| dy at the index.
+/// Gradient: dy to x where no element was written; dy at the index to |source|.
 GW_API gw_tensor *gw_scatter(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index, gw_value source)
     GW_CALLS(gw_scatter_with);
 #define gw_scatter(s, x, dim, index, source)                                                       \
     gw_scatter_with((s), (x), (dim), (index), gw_value_of(source))
 GW_API GW_TYPE_OF(gw_scatter) gw_scatter_with;
 
-/// Adds elements along |dim| by |index|: result[index[i, j], j] += source[i, j] for dimension 0, in the order of the
-/// index.
+/// Adds elements along |dim| by |index|: result[index[i, j], j] += source[i, j] for dimension 0. Elements are added in
+/// the order of |index|.
 ///
-/// index: as of gw_gather.
+/// index: as for gw_gather.
 /// source: no shorter than |index|.
 /// Returns: a changed copy of x.
-/// Gradient: dy to x; to |source| dy at the index.
+/// Gradient: dy to x; dy at the index to |source|.
 GW_API gw_tensor *gw_scatter_add(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index,
                                  gw_tensor *source);
 
@@ -971,10 +975,11 @@ GW_API gw_tensor *gw_scatter_add(gw_scope *s, gw_tensor *x, int dim, gw_tensor *
 GW_API gw_tensor *gw_index_select(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index);
 
 /// Finds the elements that are not 0.
-/// Returns: N by the number of dimensions of x, i64: the indices of each of the N elements, in order.
+/// Returns: for N elements that are not 0, a matrix of N rows, i64. A row has the indices of one element, one for each
+/// dimension of x.
 GW_API gw_tensor *gw_nonzero(gw_scope *s, gw_tensor *x);
 
-/// The results of gw_sort and gw_topk: elements, and the index at which each element was (i64).
+/// The results of gw_sort and gw_topk: elements, and the index of each element in the operand (i64).
 typedef struct gw_sorted {
     gw_tensor *values, *indices;
 } gw_sorted;
@@ -985,9 +990,9 @@ typedef struct GW_BY_NAME gw_sort_options {
     bool descending GW_DEFAULT(false);
 } gw_sort_options;
 
-/// Sorts along a dimension; equal elements keep their order, NaN counts as the largest.
+/// Sorts along a dimension. Equal elements keep their order; NaN counts as the largest.
 /// Returns: values and indices in the shape of x.
-/// Gradient: dy of a value to the element that it was taken from.
+/// Gradient: dy of a value to the element from which the value was taken.
 GW_API gw_sorted gw_sort(gw_scope *s, gw_tensor *x, gw_sort_options options GW_DEFAULT({}))
     GW_CALLS(gw_sort_with);
 #define gw_sort(...) GW_FORM_2(gw_sort, gw_sort_options, __VA_ARGS__)
@@ -1001,7 +1006,7 @@ typedef struct GW_BY_NAME gw_topk_options {
 
 /// Finds the |k| largest elements along a dimension, in order.
 /// Returns: |k| values and indices along the dimension.
-/// Gradient: dy of a value to the element that it was taken from.
+/// Gradient: dy of a value to the element from which the value was taken.
 /// Errors: INVALID if the dimension has fewer than |k| elements.
 GW_API gw_sorted gw_topk(gw_scope *s, gw_tensor *x, int64_t k,
                          gw_topk_options options GW_DEFAULT({})) GW_CALLS(gw_topk_with);
@@ -1015,7 +1020,7 @@ typedef struct GW_BY_NAME gw_multinomial_options {
 
 /// Draws classes by their weights from the generator of |s|.
 ///
-/// p: C or N C, none negative, infinite or NaN, not all 0.
+/// p: the weights, C or N C; no weight is negative, infinite or NaN, and at least one weight of a row is not 0.
 /// samples: the number of draws for each row; without replacement at most the number of weights above 0.
 /// Returns: |samples|, or N |samples|; i64.
 GW_API gw_tensor *gw_multinomial(gw_scope *s, gw_tensor *p, int64_t samples,
@@ -1033,14 +1038,15 @@ GW_API GW_TYPE_OF(gw_multinomial) gw_multinomial_with;
 GW_API gw_tensor *gw_bernoulli(gw_scope *s, gw_tensor *p);
 
 // ---- In place -----------------------------------------------------------------------------------
-// The functions below write into |x| and return |x|; other workers cannot call these functions by name. Every view of
-// |x| has the new values; a backward pass or a message that needs the old values keeps them.
+// The functions below write into |x| and return |x|. Other workers cannot call these functions. Every view of |x| has
+// the new values. A backward pass or a message that needs the old values keeps the old values.
 //
-// The result has the shape of x, so that only the other operand broadcasts. The dtype of the other operand must be of
-// the same kind as the dtype of x or of a lower kind (from high to low: float, int, bool). With gradients on, x becomes
-// the result of the operator in the graph. A call fails with INVALID for a leaf that needs a gradient, and if a
-// gradient would flow through both x and another tensor that shares its values, for example a slice of a result. With
-// gradients off (gw_no_grad) nothing is recorded, and the graph of x stays as it was.
+// The result has the shape of |x|: only the other operand broadcasts. The kinds of dtypes are, from high to low, float,
+// int and bool. The dtype of the other operand must not be of a higher kind than the dtype of |x|. With gradients on,
+// |x| becomes the result of the operator in the graph. A call then fails with INVALID if |x| is a leaf that needs a
+// gradient. It also fails with INVALID if |x| shares values with another tensor and gradients would flow through both,
+// for example if |x| is a slice of a result. With gradients off (gw_no_grad) no operation is recorded, and the graph of
+// |x| does not change.
 
 /// Adds |other| to |x| in place: gw_add_(s, x, other).
 /// Returns: |x|.
@@ -1066,7 +1072,7 @@ GW_API GW_TYPE_OF(gw_mul_) gw_mul_with_;
 GW_API gw_tensor *gw_div_(gw_scope *s, gw_tensor *x, gw_value other) GW_CALLS(gw_div_with_);
 #define gw_div_(s, x, other) gw_div_with_((s), (x), gw_value_of(other))
 GW_API GW_TYPE_OF(gw_div_) gw_div_with_;
-/// Copies |source| into |x|, broadcast and converted from any dtype.
+/// Copies |source| into |x|. |source| broadcasts, and may have any dtype.
 /// Returns: |x|.
 /// Gradient: dy to |source|.
 GW_API gw_tensor *gw_copy_(gw_scope *s, gw_tensor *x, gw_tensor *source);
@@ -1078,7 +1084,7 @@ GW_API GW_TYPE_OF(gw_fill_) gw_fill_with_;
 /// Sets all elements of |x| to 0.
 /// Returns: |x|.
 GW_API gw_tensor *gw_zero_(gw_scope *s, gw_tensor *x);
-/// Draws integers from |from| to below |to| into |x|, from the generator of |s|.
+/// Draws integers n, with |from| <= n < |to|, into |x|, from the generator of |s|.
 ///
 /// x: of a dtype that holds these integers.
 /// Returns: |x|.
@@ -1101,8 +1107,8 @@ GW_API gw_tensor *gw_bernoulli_(gw_scope *s, gw_tensor *x, double p);
 
 // ---- Comparing whole tensors --------------------------------------------------------------------
 
-/// Compares shape and every value of two tensors of one dtype. NaN is equal to nothing.
-/// Returns: whether all are equal; false in a scope that has failed.
+/// Compares the shapes and all values of two tensors of one dtype. NaN is not equal to any value.
+/// Returns: whether the shapes and all values are equal; false in a scope that has failed.
 GW_API bool gw_equal(gw_scope *s, gw_tensor *a, gw_tensor *b);
 
 /// Options of gw_allclose.

@@ -11,34 +11,37 @@
 //         gw_scope_close_up(s);
 //     }
 //
-// Rules, schedules and defaults are PyTorch's; a rule computes the same numbers as in PyTorch.
+// The rules, schedules and defaults are those of PyTorch. A rule computes the same numbers as in PyTorch.
 //
-// A step is all or nothing: if a step fails, parameters and optimizer are unchanged. For steps in which other workers
-// take part, and for .concurrent, see "Other workers".
+// A step is all or nothing: if a step fails, the parameters and the optimizer are unchanged. For parameters of other
+// workers, and for .concurrent, see "Other workers".
 //
-// Other workers: parameters may also be references (gradwire/ref.h) to leaves of other workers, or of this worker. Each
-// owner keeps the state of its parameters, and computes its part of a step from the gradients that passes in |s| have
+// Other workers: parameters may also be references (gradwire/ref.h) to leaves of other workers, or of this worker. The
+// owner of a parameter keeps its state, and computes its part of a step from the gradient that the passes in |s| have
 // left on the owner.
 //
 //     gw_list *params = gw_parameters(root, head);                       // tensors, here
 //     gw_list_add(root, params, gw_remote(root, "ps", "make_weight"));   // and one on ps
 //     gw_optimizer *opt = gw_sgd(root, params, .lr = 0.05);
 //
-// A step in which other workers take part is all or nothing, too. Every owner first computes new values next to the old
-// values; when all owners have done so, they replace the old values. If an owner is lost before the replacement, no
-// parameter has changed; if an owner is lost later, the error names the owners that are a step ahead. The replacement
-// does not end at the deadline of |s|: the step waits for all owners. With .concurrent each owner replaces its values
-// at once, and a step takes one call to each owner instead of two. The option is for several trainers that update the
-// same parameters (HogWild, Recht et al. 2011).
+// A step over several owners is all or nothing, too. Every owner first computes the new values and keeps the old
+// values. When all owners have computed the new values, each owner replaces its old values. If an owner is lost before
+// the replacement, no parameter changes. If an owner is lost later, the error names the owners that are a step ahead.
+// After the replacement has begun, the step waits for all owners, even beyond the deadline of |s|.
 //
-// If a method of an object (or code that has entered the object by gw_local) has returned the reference to a parameter,
-// the owner changes the parameter in the turn of the object. So no method of the object reads the parameter during the
-// change. Other code, such as functions, must synchronise its own access to the parameter. The thread that calls
-// gw_optimizer_step changes the parameters of this worker. If other threads use these parameters through an object,
-// enter the object with gw_local first; no worker may fetch the parameters during the step.
+// With .concurrent each owner replaces its values at once. A step then takes one call to each owner instead of two, and
+// is not all or nothing. The option is for several trainers that update the same parameters (HogWild, Recht et al.
+// 2011).
 //
-// The constructors, a step, clipping, state_dict and load_state_dict block until all owners have replied. The error of
-// a constructor names the worker that has refused a reference.
+// A parameter belongs to an object if a method of the object, or code that has entered the object by gw_local, has made
+// or returned the reference to the parameter. The owner changes such a parameter in the turn of the object: no method
+// of the object reads the parameter during the change. Other code, such as functions, must synchronise its own access
+// to the parameter. The parameters of this worker are changed by the thread that calls gw_optimizer_step. If other
+// threads use these parameters through an object, enter the object with gw_local before the step. No worker may fetch
+// the parameters during the step.
+//
+// Constructors, steps, clipping, state_dict and load_state_dict block until all owners have replied. If an owner
+// refuses a reference, the error of the constructor names the owner.
 //
 // Errors, of all functions: INVALID for options out of range, and for an optimizer or scheduler whose constructor
 // failed in another scope; NO_MEMORY; with parameters of other workers the errors of calls (gradwire/rpc.h).
@@ -58,8 +61,8 @@ extern "C" {
 typedef struct gw_optimizer gw_optimizer;
 
 // ---- Rules --------------------------------------------------------------------------------------
-// .lr is the learning rate; with .maximize a step ascends the gradient. A constructor fails with INVALID if |params|
-// contains a parameter that the description of |params| does not allow.
+// .lr is the learning rate. With .maximize a step increases the loss instead of decreasing it. A constructor fails with
+// INVALID if |params| contains a tensor that the description of |params| does not allow.
 
 /// Options of gw_sgd.
 typedef struct GW_BY_NAME gw_sgd_options {
@@ -96,7 +99,7 @@ typedef struct GW_BY_NAME gw_adam_options {
 
 /// Makes an optimizer by Adam.
 ///
-/// params: as of gw_sgd.
+/// params: as for gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.Adam; Kingma, Ba 2014; .amsgrad: Reddi et al. 2018.
 GW_API gw_optimizer *gw_adam(gw_scope *s, gw_list *params, gw_adam_options options GW_DEFAULT({}))
@@ -117,7 +120,7 @@ typedef struct GW_BY_NAME gw_adamw_options {
 
 /// Makes an optimizer by Adam with decoupled weight decay.
 ///
-/// params: as of gw_sgd.
+/// params: as for gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.AdamW; Loshchilov, Hutter 2017.
 GW_API gw_optimizer *gw_adamw(gw_scope *s, gw_list *params, gw_adamw_options options GW_DEFAULT({}))
@@ -134,12 +137,12 @@ typedef struct GW_BY_NAME gw_sparse_adam_options {
     bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_sparse_adam_options;
 
-/// Makes an optimizer by Adam for gradients that are sparse by rows: a step changes only the rows that a gradient has,
-/// and the moments of these rows.
+/// Makes an optimizer by Adam for gradients that are sparse by rows. A step changes only the rows that the gradient
+/// stores, and the moments of these rows.
 ///
-/// params: as of gw_sgd.
+/// params: as for gw_sgd.
 /// Returns: the optimizer.
-/// Errors: gw_optimizer_step fails with INVALID for dense gradients.
+/// Errors: as gw_sgd. gw_optimizer_step fails with INVALID for dense gradients.
 /// Source: torch.optim.SparseAdam.
 GW_API gw_optimizer *gw_sparse_adam(gw_scope *s, gw_list *params,
                                     gw_sparse_adam_options options GW_DEFAULT({}))
@@ -157,10 +160,10 @@ typedef struct GW_BY_NAME gw_adamax_options {
     bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_adamax_options;
 
-/// Makes an optimizer by Adamax: Adam that divides by a decaying maximum of gradients instead of the root of their
-/// squares.
+/// Makes an optimizer by Adamax: Adam that divides by a decaying maximum of the absolute gradients, instead of the root
+/// of a mean of their squares.
 ///
-/// params: as of gw_sgd.
+/// params: as for gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.Adamax; Kingma, Ba 2014.
 GW_API gw_optimizer *gw_adamax(gw_scope *s, gw_list *params,
@@ -179,9 +182,10 @@ typedef struct GW_BY_NAME gw_adagrad_options {
     bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_adagrad_options;
 
-/// Makes an optimizer by Adagrad: the rate of each element falls with the sum of its squared gradients.
+/// Makes an optimizer by Adagrad: the rate of an element becomes smaller as the sum of its squared gradients becomes
+/// larger.
 ///
-/// params: as of gw_sgd.
+/// params: as for gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.Adagrad; Duchi et al. 2011.
 GW_API gw_optimizer *gw_adagrad(gw_scope *s, gw_list *params,
@@ -200,9 +204,9 @@ typedef struct GW_BY_NAME gw_adadelta_options {
     bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_adadelta_options;
 
-/// Makes an optimizer by Adadelta: each step is about as long as the running mean of the previous steps.
+/// Makes an optimizer by Adadelta: the length of a step is about the running mean of the lengths of the previous steps.
 ///
-/// params: as of gw_sgd.
+/// params: as for gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.Adadelta; Zeiler 2012.
 GW_API gw_optimizer *gw_adadelta(gw_scope *s, gw_list *params,
@@ -223,9 +227,10 @@ typedef struct GW_BY_NAME gw_rmsprop_options {
     bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_rmsprop_options;
 
-/// Makes an optimizer by RMSprop: the rate of each element falls with the running mean of its squared gradients.
+/// Makes an optimizer by RMSprop: the rate of an element becomes smaller as the running mean of its squared gradients
+/// becomes larger.
 ///
-/// params: as of gw_sgd.
+/// params: as for gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.RMSprop; Hinton 2012; .centered: Graves 2013.
 GW_API gw_optimizer *gw_rmsprop(gw_scope *s, gw_list *params,
@@ -245,7 +250,7 @@ typedef struct GW_BY_NAME gw_rprop_options {
 
 /// Makes an optimizer by Rprop: a step depends on the signs of gradients, not on their size.
 ///
-/// params: as of gw_sgd.
+/// params: as for gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.Rprop; Riedmiller, Braun 1993.
 GW_API gw_optimizer *gw_rprop(gw_scope *s, gw_list *params, gw_rprop_options options GW_DEFAULT({}))
@@ -258,23 +263,26 @@ GW_API GW_TYPE_OF(gw_rprop) gw_rprop_with;
 /// Changes the parameters of |opt| by their gradients in |s|. Parameters without a gradient do not change.
 ///
 /// With gw_adagrad, gw_sparse_adam, and gw_sgd without momentum, a gradient that is sparse by rows (gw_rows) changes
-/// only the rows that it stores; with gw_sgd with momentum it changes all rows. With .weight_decay and with other
-/// rules, such gradients are INVALID.
+/// only the rows that it stores. With gw_sgd with momentum, such a gradient changes all rows. With .weight_decay, and
+/// with other rules, such a gradient is INVALID.
+///
+/// If a step of a sharded optimizer fails on one member, it fails on all members. If a member gives NULL as |opt|, the
+/// other members wait.
 /// Errors: WRONG_STATE if no backward pass was made in |s| and gw_set_grad was not called: "no backward pass was made
-/// in this scope, and scope "step 12" has gradients of these parameters". In a function that another worker calls,
-/// passes in the caller's scope suffice. WRONG_STATE also if the passes in |s| left no gradient of any parameter of
-/// |opt|, but a later pass in another scope left such gradients, which no step has used. Only a later pass of the same
-/// thread, or of the same call of a function, has this effect. gw_clip_grad_norm, gw_scaler_step and gw_scaler_unscale
-/// have the same errors. If a step of a sharded optimizer fails on one member, it fails on all members; if a member
-/// gives NULL as |opt|, the other members wait.
+/// in this scope, and scope "step 12" has gradients of these parameters". In a function that another worker calls, a
+/// pass in the caller's scope is enough. WRONG_STATE also if |s| seems to be the wrong scope: the passes in |s| left no
+/// gradient of any parameter of |opt|, but a later pass in another scope left gradients of these parameters that no
+/// step has used. Only passes of the same thread, or of the same call of a function, are considered. gw_clip_grad_norm,
+/// gw_scaler_step and gw_scaler_unscale have the same errors.
 /// Source: torch.optim.Optimizer.step.
 GW_API void gw_optimizer_step(gw_scope *s, gw_optimizer *opt);
 
-/// Scales the gradients of |params| in |s| so that the 2-norm of all of them together is at most |max_norm|.
+/// Scales the gradients of |params| in |s|. Afterwards the 2-norm of all these gradients together is at most
+/// |max_norm|.
 ///
 /// Returns: the norm before scaling.
-/// Errors: as gw_optimizer_step; INVALID for an empty list. If an owner fails while gradients are scaled, some
-/// gradients are scaled and some are not.
+/// Errors: as gw_optimizer_step; INVALID for an empty list. If an owner fails during the scaling, some gradients are
+/// scaled and some are not.
 /// Source: torch.nn.utils.clip_grad_norm_.
 GW_API double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm);
 
@@ -282,8 +290,8 @@ GW_API double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm);
 GW_API int64_t gw_optimizer_steps(const gw_optimizer *opt);
 
 // ---- Rules of a program -------------------------------------------------------------------------
-// A program can define its own rule: a function that is called with pieces of a parameter, and computes each element
-// independently of the other elements:
+// A program can define its own rule. The rule is a function that is called with pieces of a parameter. The function
+// must compute each element independently of the other elements:
 //
 //     static void lion_step(const gw_rule_step *u) {                            // Lion (Chen et al. 2023)
 //         double lr = u->options[0], beta1 = u->options[1], beta2 = u->options[2], decay = u->options[3];
@@ -298,8 +306,8 @@ GW_API int64_t gw_optimizer_steps(const gw_optimizer *opt);
 //
 //     gw_optimizer *opt = gw_optimizer_open(root, "lion", weights, NULL);
 //
-// A program's own rule works with parameter groups, schedules, checkpoints, and references. Each owner computes with
-// the rule that it has registered under the name; an owner without such a rule refuses the parameters with INVALID.
+// A program's own rule works with parameter groups, schedules, checkpoints, and references. Each owner uses the rule
+// that it has registered under the same name; an owner without such a rule refuses the parameters with INVALID.
 
 /// The most options and states of a rule.
 enum { GW_RULE_OPTIONS_MAX = 12, GW_RULE_STATES_MAX = 3 };
@@ -321,8 +329,8 @@ typedef struct gw_rule_option {
     double value;  ///< the default
 } gw_rule_option;
 
-/// A rule of a program. A parameter of f32 is read and written as doubles. |step| must handle numbers that are not
-/// finite, runs on any thread, and cannot report a failure.
+/// A rule of a program. |step| gets a parameter of f32 as doubles, too. |step| must accept numbers that are not finite,
+/// may run on any thread, and cannot report a failure.
 typedef struct GW_BY_NAME gw_rule {
     const char *name;
     void (*step)(const gw_rule_step *u);
@@ -341,11 +349,11 @@ GW_API void gw_rule_register(gw_rule *r);
 
 /// Makes an optimizer with a rule that GW_RULE has registered.
 ///
-/// params: as of gw_sgd.
+/// params: as for gw_sgd.
 /// options: numbers by name; NULL: the defaults.
 /// Returns: the optimizer.
-/// Errors: INVALID if no rule or two rules are registered as |rule|, if the rule is malformed or does not have an
-/// option of |options|, and for the rules of the library, which have functions of their own.
+/// Errors: INVALID if no rule or two rules are registered as |rule|, if the rule is malformed, if the rule does not
+/// have an option of |options|, and for a rule of the library, which has its own function.
 GW_API gw_optimizer *gw_optimizer_open(gw_scope *s, const char *rule, gw_list *params,
                                        gw_map *options);
 
@@ -378,7 +386,7 @@ typedef struct GW_BY_NAME gw_parameter_group_options {
 
 /// Adds |params| to |opt| as a parameter group.
 ///
-/// params: as of gw_sgd; not in |opt| yet.
+/// params: as for gw_sgd; not in |opt| yet.
 /// Errors: INVALID for options that the rule of |opt| does not have.
 /// Source: torch.optim.Optimizer.add_param_group.
 GW_API void gw_optimizer_add_parameter_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
@@ -408,28 +416,27 @@ GW_API void gw_optimizer_set_parameter_group_lr(gw_scope *s, gw_optimizer *opt, 
 
 // ---- Saving -------------------------------------------------------------------------------------
 
-/// Copies all data that the next steps depend on, except the parameters.
+/// Copies the state of |opt|: all data on which the next steps depend, except the parameters.
 ///
-/// Returns: a map of tensors, numbers and one string: "rule" is the rule's name, and "steps" the count of steps.
-/// "group.0.lr" and so on are the options of parameter groups. "0.exp_avg" and so on, under PyTorch's names, are the
-/// states of the first parameter.
+/// Returns: a map of tensors, numbers and one string. "rule" is the name of the rule, and "steps" is the number of
+/// steps taken. "group.0.lr" and so on are the options of the parameter groups. "0.exp_avg" and so on are the states of
+/// the first parameter, under PyTorch's names.
 /// Source: torch.optim.Optimizer.state_dict.
 GW_API gw_map *gw_optimizer_state_dict(gw_scope *s, gw_optimizer *opt);
 
 /// Copies a map of gw_optimizer_state_dict into |opt|.
 ///
 /// state: the map of an optimizer with the same rule and the same numbers of parameter groups and parameters.
-/// "group.0.initial_lr", the rate from which schedulers start, may be missing: schedulers of |opt| then keep their
+/// "group.0.initial_lr", the rate with which schedulers start, may be missing. The schedulers of |opt| then keep their
 /// present initial rate.
-/// Errors: INVALID if a name is missing or unknown, or a value has another shape or kind than expected; |opt| is then
-/// unchanged.
+/// Errors: INVALID if a name is missing or unknown, or a value has the wrong shape or kind; |opt| is then unchanged.
 /// Source: torch.optim.Optimizer.load_state_dict.
 GW_API void gw_optimizer_load_state_dict(gw_scope *s, gw_optimizer *opt, gw_map *state);
 
 // ---- Schedules ----------------------------------------------------------------------------------
-// A schedule changes the learning rate over time. The constructor of a scheduler may change the rate at once;
-// gw_scheduler_step, called after the optimizer's step, changes the rate further. The factors of several schedules of
-// one optimizer are multiplied:
+// A schedule changes the learning rate over time. The constructor of a scheduler may change the rate at once. The
+// program calls gw_scheduler_step after each step of the optimizer, to change the rate for the next step. If an
+// optimizer has several schedules, their factors are multiplied:
 //
 //     gw_scheduler *warm = gw_linear_lr(root, opt, .total_iters = 100);
 //     gw_scheduler *down = gw_exponential_lr(root, opt, .gamma = 0.999);
@@ -495,7 +502,7 @@ typedef struct GW_BY_NAME gw_cosine_annealing_lr_options {
     double eta_min GW_DEFAULT(0);
 } gw_cosine_annealing_lr_options;
 
-/// Lowers the rate along half a cosine to .eta_min in .t_max steps; in further steps the rate rises again.
+/// Lowers the rate along half a cosine to .eta_min in .t_max steps. In later steps the rate rises again.
 ///
 /// Returns: the scheduler.
 /// Source: torch.optim.lr_scheduler.CosineAnnealingLR; Loshchilov, Hutter 2016, without restarts.
@@ -513,8 +520,8 @@ typedef struct GW_BY_NAME gw_linear_lr_options {
     int64_t total_iters GW_DEFAULT(5);
 } gw_linear_lr_options;
 
-/// Changes the rate linearly, in .total_iters steps, from .start_factor times its value to .end_factor times its value:
-/// a warm-up.
+/// Multiplies the rate by a factor that changes linearly from .start_factor to .end_factor in .total_iters steps: a
+/// warm-up.
 ///
 /// Returns: the scheduler.
 /// Source: torch.optim.lr_scheduler.LinearLR.
@@ -561,10 +568,10 @@ typedef struct GW_BY_NAME gw_reduce_lr_on_plateau_options {
     double threshold GW_DEFAULT(1e-4);  ///< a smaller change of the metric is no improvement
     bool absolute
         GW_DEFAULT(false);  ///< |threshold| is a difference; false: a fraction of the best metric
-    /// The number of calls of gw_plateau_step after a change of the rate that are not counted.
+    /// After a change of the rate, this many calls of gw_plateau_step are not counted.
     int64_t cooldown GW_DEFAULT(0);
     double min_lr GW_DEFAULT(0);
-    double eps GW_DEFAULT(1e-8);  ///< smaller changes of the rate are not made
+    double eps GW_DEFAULT(1e-8);  ///< a change of the rate by less than |eps| is not made
 } gw_reduce_lr_on_plateau_options;
 
 /// Multiplies the rate by .factor when the metric has not improved in more than .patience calls of gw_plateau_step.
@@ -582,7 +589,7 @@ GW_API GW_TYPE_OF(gw_reduce_lr_on_plateau) gw_reduce_lr_on_plateau_with;
 /// Errors: INVALID for a scheduler of another kind.
 GW_API void gw_plateau_step(gw_scope *s, gw_scheduler *scheduler, double metric);
 
-/// Lists the state of a scheduler; the rates are in the map of gw_optimizer_state_dict.
+/// Lists the state of a scheduler. The learning rates are not in this map, but in the map of gw_optimizer_state_dict.
 /// Returns: a map of numbers.
 GW_API gw_map *gw_scheduler_state_dict(gw_scope *s, gw_scheduler *scheduler);
 

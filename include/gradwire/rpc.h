@@ -7,39 +7,49 @@
 //     gw_rref   *ref = gw_remote(root, "p2", "gw.add", x, fut);                       // leaves the result on p2
 //     gw_rpc_shutdown(root);
 //
-// |to| is the name of a worker, its rank, a gw_worker, or a reference to an object; for a reference, |function| is a
+// |to| is the name of a worker, its rank, a gw_worker, or a reference to an object. For a reference, |function| is a
 // method of the object. Arguments are C values, tensors, lists, maps, references and futures. A future may be an
-// argument before it has resolved: the worker that computes the value of the future sends it to the callee. The callee
-// starts when the value has arrived. A call to this worker itself also copies arguments and results. A tensor that
-// needs a gradient keeps its history across a call (gradwire/dist.h).
+// argument before it has resolved: the worker that computes the value sends the value to the callee, and the callee
+// starts when the value has arrived. Arguments and results are copied, even if the callee is this worker itself. A
+// tensor that needs a gradient keeps its history across a call (gradwire/dist.h).
 //
-// Every operator is callable as "gw.<name>" with the arguments of its C function in the same order. A shape or several
-// dims are one argument, a list of ints; dim and keepdim of a reduction are the last arguments: "gw.sum"(x),
-// "gw.sum"(x, 0, true). The options that a loss uses are arguments in the order of gw_loss_options.
+// Every operator can be called as "gw.<name>", with the arguments of its C function in the same order. A shape, or a
+// list of dimensions, is one argument: a list of ints. The last arguments of a reduction are dim and keepdim:
+// "gw.sum"(x), "gw.sum"(x, 0, true). The last arguments of a loss are the options that the loss uses, in the order of
+// gw_loss_options.
 //
-// Errors: the error of a call becomes the error of the scope that waits for the result (gw_rpc_sync, gw_wait). The
-// error has a trace of the workers and functions that it has passed, and an outcome: NOT_DELIVERED, MAY_HAVE_RUN,
-// RAN_AND_FAILED. Every call may fail with TIMEOUT when the deadline has passed, NOT_FOUND for an unknown worker or
-// function, INVALID for arguments, UNSUPPORTED for a caller that is not allowed, DISCONNECTED when the worker is gone,
-// OVERLOADED when the queue of the worker stays full, WRONG_STATE before gw_rpc_init and after gw_rpc_shutdown, and the
-// error of the function. A call through a reference fails with DISCONNECTED if the owner is lost during the call, and
-// with REF_LOST if the owner was lost before the call. If no thread waits for the future of a call, the error of the
-// call is not reported. Deadlines: a call ends by the earliest of its own timeout (60 s by default), the deadline of
-// its scope, and the deadline of the call whose function makes it. A function runs at most once; the library never
-// repeats a call. A call whose deadline passes while the call is queued on the callee does not run there. The outcome
-// of such a call is MAY_HAVE_RUN all the same, because the caller cannot distinguish this call from a call whose
-// function runs too long. Order: a worker starts the calls of one scope in the order in which they were made; a call
-// whose arguments are not ready does not delay later calls. Blocking: every call, gw_rpc_async included, blocks while
-// 64 MiB of requests are queued for the worker, or while 65,536 calls to the worker have not returned, at most until
-// the deadline. In an inline function such a call does not block, but fails with OVERLOADED at once. In an inline
-// function, gw_rpc_sync and the functions that wait fail with WOULD_BLOCK.
+// Errors: when a call fails, the scope that waits for the result (gw_rpc_sync, gw_wait) fails with the error of the
+// call. The error has a trace of the workers and functions that it has passed, and an outcome: NOT_DELIVERED,
+// MAY_HAVE_RUN or RAN_AND_FAILED. If no thread waits for the future of a call, the error of the call is not reported.
+// Every call may fail with:
+//
+//     TIMEOUT         the deadline has passed
+//     NOT_FOUND       no worker or function has the name
+//     INVALID         an argument is wrong
+//     UNSUPPORTED     the function does not allow this caller
+//     DISCONNECTED    the worker is gone
+//     REF_LOST        the call is through a reference whose owner was lost before the call
+//     OVERLOADED      the queue of the worker stayed full
+//     WRONG_STATE     before gw_rpc_init, and after gw_rpc_shutdown
+//     any             the error of the function
+//
+// Deadlines: a call ends at the earliest of its own timeout (60 s by default) and the deadline of its scope. A function
+// that another worker called makes its own calls with the deadline of that call at the latest. A function runs at most
+// once; the library never repeats a call. If the deadline passes while a call is queued on the callee, the function
+// does not run. The outcome is then MAY_HAVE_RUN, because the caller cannot distinguish this case from a function that
+// runs too long.
+// Order: a worker starts the calls of one scope in the order in which they were made. A call whose arguments are not
+// ready does not delay later calls.
+// Blocking: every call, gw_rpc_async included, blocks while 64 MiB of requests are queued for the worker, or while
+// 65,536 calls to the worker have not returned, at most until the deadline. In an inline function such a call does not
+// block: it fails with OVERLOADED at once. gw_rpc_sync and the functions that wait fail with WOULD_BLOCK in an inline
+// function.
 //
 // Ownership: futures and references belong to the scope that made the call. Arguments are borrowed until the call
-// returns. The program may write to them afterwards: the callee gets the old values. The same holds for results: if a
-// result, for example the parameters of a module, is written after the body has returned, the caller gets the old
-// values.
+// returns. If the program writes to them afterwards, the callee gets the old values. If the callee writes to a result
+// after the body has returned, for example to the parameters of a module, the caller gets the old values.
 // Threads: the same as for the scope; any number of threads, each with its own scope, may use one agent. A thread that
-// draws random numbers calls gw_seed on its scope, which gives the scope its own generator.
+// draws random numbers must give its scope a generator of its own by gw_seed.
 #ifndef GRADWIRE_RPC_H
 #define GRADWIRE_RPC_H
 
@@ -51,14 +61,14 @@ extern "C" {
 
 // ---- Joining and leaving ------------------------------------------------------------------------
 
-/// What kind of job gw_rpc_init joins. A job has a world size that is fixed when the job begins; or the job is elastic:
-/// one worker creates it, and other workers join and leave it while it runs (gradwire/membership.h). Workers of an
-/// elastic job get the ranks 0, 1, 2, ... in the order in which they join; no rank is used again.
+/// What kind of job gw_rpc_init joins. The world size of a job is fixed when the job begins, unless the job is elastic.
+/// One worker creates an elastic job; other workers join and leave it while it runs (gradwire/membership.h). The
+/// workers of an elastic job get the ranks 0, 1, 2, ... in the order in which they join. No rank is used again.
 typedef enum gw_job_kind {
     /// The default: a job of fixed world size, unless the variable GW_JOB ("create" or "join") selects an elastic job.
     GW_JOB_NONE = 0,
     GW_JOB_CREATE,  ///< creates an elastic job; other workers join it by .init_method
-    GW_JOB_JOIN,    ///< joins an elastic job when the job exists
+    GW_JOB_JOIN,    ///< joins an elastic job; waits until the job exists
 } gw_job_kind;
 
 /// The value of a timeout option that means "no timeout".
@@ -66,21 +76,25 @@ typedef enum gw_job_kind {
 
 /// Options of gw_rpc_init.
 typedef struct GW_BY_NAME gw_rpc_options {
-    /// The name of this worker, [A-Za-z0-9_:.-], 1 to 127 bytes. %d in it stands for the rank. NULL: "worker%d"; a
-    /// worker that joins an elastic job without a name gets a name that no other worker has.
+    /// The name of this worker: 1 to 127 of the characters A-Z a-z 0-9 _ : . -, where %d stands for the rank. NULL:
+    /// "worker%d". A worker that joins an elastic job without a name gets a name that no other worker has.
     const char *name GW_DEFAULT(NULL);
     gw_job_kind job GW_DEFAULT(
-        GW_JOB_NONE);  ///< for an elastic job, for which rank and world size are not given
-    /// The rank of this worker, set together with .world_size. -1: from .init_method, or from the environment: RANK and
-    /// WORLD_SIZE, or the variables of the launchers of MPI, Slurm and Kubernetes (docs/LAUNCHERS.md).
+        GW_JOB_NONE);  ///< for an elastic job; .rank and .world_size must then not be set
+    /// The rank of this worker, set together with .world_size. -1: the rank in .init_method, or else that of the
+    /// variables RANK and WORLD_SIZE, or that of the variables of the launchers of MPI, Slurm and Kubernetes
+    /// (docs/LAUNCHERS.md).
     int rank GW_DEFAULT(-1);
     int world_size GW_DEFAULT(-1);  ///< workers of the job. -1: from the same sources as .rank
-    /// The rendezvous address. NULL: "env://" (MASTER_ADDR, MASTER_PORT, or the launcher's address; a world of one
-    /// worker needs neither). Or "tcp://host:port" of rank 0; an elastic job may have several addresses,
-    /// "tcp://host:port,host:port". Or "file:///path" of a file that does not exist yet. Or
-    /// "redis://host:port/database" of a Redis server, where GW_JOB_ID distinguishes jobs and GW_REDIS_PASSWORD_FILE
-    /// names the file with the password. "?rank=0&world_size=2" may follow the address. If the host is not a loopback
-    /// address, this worker listens at addresses that other machines can reach.
+    /// The rendezvous address, in one of these forms:
+    /// "env://", the default: MASTER_ADDR and MASTER_PORT, or the launcher's address; a world of one worker needs
+    /// neither.
+    /// "tcp://host:port": rank 0 listens at this address. An elastic job may have several: "tcp://host:port,host:port".
+    /// "file:///path": a file that does not exist yet.
+    /// "redis://host:port/database": a Redis server. GW_JOB_ID distinguishes jobs, and GW_REDIS_PASSWORD_FILE names the
+    /// file with the password.
+    /// "?rank=0&world_size=2" may follow the address. If the host is not a loopback address, this worker listens at
+    /// addresses that other machines can reach.
     const char *init_method GW_DEFAULT(NULL);
     /// The addresses at which this worker listens: "10.0.0.7" or "10.0.0.7:29501,[fd00::7]". NULL: GW_ADDRESS in the
     /// environment; without GW_ADDRESS the library chooses.
@@ -93,29 +107,30 @@ typedef struct GW_BY_NAME gw_rpc_options {
     int threads GW_DEFAULT(4);  ///< threads of the pool, which run GW_POOL functions
     const gw_registry *registry
         GW_DEFAULT(NULL);  ///< the functions that this worker serves; NULL: the process's registry
-    /// The path of the job's key, a file that `gradwire key` has made and that no other user may read. Connections are
+    /// The path of the job's key: a file that `gradwire key` has made, and that no other user may read. Connections are
     /// encrypted with the key, and a worker without the key is refused. NULL: the key of the launcher (GW_KEY_FD, a
-    /// descriptor), or the file that GW_KEY_FILE names, or none. The path may also be that of this worker's certificate
-    /// (gradwire key --ca): then no other member can use the name of this worker.
+    /// descriptor), or the file that GW_KEY_FILE names, or no key. The path may also be that of this worker's
+    /// certificate (gradwire key --ca); no other member can then use the name of this worker.
     const char *key GW_DEFAULT(NULL);
-    /// Allows connections to other hosts without a key: machines in the network can then read and change the data.
-    /// GW_INSECURE=1 has the same effect. The option must be set on all workers.
+    /// Allows connections to other hosts without a key. Machines in the network can then read and change the data. The
+    /// option must be set on all workers. GW_INSECURE=1 in the environment has the same effect.
     bool insecure GW_DEFAULT(false);
 } gw_rpc_options;
 
-/// Joins the job and opens the agent of |root|. Scopes that are opened inside |root| from now on make calls through
-/// this agent.
+/// Joins the job and opens the agent of |root|. Scopes that are opened inside |root| afterwards make calls through this
+/// agent.
 ///
 /// Blocks: until all workers have joined; when joining an elastic job, until the coordinator has admitted this worker.
 /// An elastic job can be joined as long as it has a member. If the member that admits this worker is lost meanwhile, this
 /// worker joins again, with the same name, until .join_timeout_ms has passed. If the coordinator of the job ends, another
-/// member on the same host listens at its address. If .init_method has several addresses, "tcp://10.0.0.1:29500,10.0.0.2:29500", in
-/// the same order on all workers, the member that listens next may also be on another of these hosts.
+/// member on the same host listens at the coordinator's address. If .init_method has several addresses, such as
+/// "tcp://10.0.0.1:29500,10.0.0.2:29500", a member on another of these hosts may listen next. All workers must give
+/// these addresses in the same order.
 /// Errors: INVALID for options; DUPLICATE if the name or rank is taken; MISMATCH if workers differ in world size or
 /// protocol version; ADDRESS_IN_USE; TIMEOUT, naming the workers that have not joined; WRONG_STATE if the job has
-/// ended; DISCONNECTED if the coordinator is gone; UNSUPPORTED for addresses beyond this host without a key; CANCELLED
-/// when this thread handles SIGHUP, SIGINT, SIGQUIT, SIGTERM or SIGALRM by a handler that was set without SA_RESTART
-/// (signal() sets SA_RESTART, sigaction does not).
+/// ended; DISCONNECTED if the coordinator is gone; UNSUPPORTED without a key for addresses that other hosts can reach;
+/// CANCELLED when this thread handles SIGHUP, SIGINT, SIGQUIT, SIGTERM or SIGALRM by a handler without SA_RESTART
+/// (signal() sets SA_RESTART; sigaction sets it only if the program requests it).
 /// Source: torch.distributed.rpc.init_rpc.
 GW_API void gw_rpc_init(gw_scope *root, gw_rpc_options options GW_DEFAULT({}))
     GW_CALLS(gw_rpc_init_with);
@@ -123,18 +138,18 @@ GW_API void gw_rpc_init(gw_scope *root, gw_rpc_options options GW_DEFAULT({}))
     (GW_CATCH_EXCEPTIONS(), GW_FORM_1(gw_rpc_init, gw_rpc_options, __VA_ARGS__))
 GW_API GW_TYPE_OF(gw_rpc_init) gw_rpc_init_with;
 
-/// The place of this process as its launcher set it (`gradwire run`, torchrun, mpirun, srun, an indexed job of
-/// Kubernetes).
+/// The ranks and sizes that a launcher has given to this process. The launcher is `gradwire run`, torchrun, mpirun,
+/// srun, or an indexed job of Kubernetes.
 typedef struct gw_launch {
     int rank, world_size;  ///< -1: not set
     int local_rank;        ///< among the ranks of this host; -1: not set
-    int attempt;  ///< how often this rank was started again (--max-restarts); 0: never, or not set
+    int attempt;  ///< how many times this rank was restarted (--max-restarts); 0 also if not set
     bool
         creates;  ///< in an elastic job: this rank creates the job (GW_JOB_CREATE), and the other ranks join it
 } gw_launch;
 
-/// Returns the rank, the world size and the like that the launcher has given to this process. For programs that start
-/// workers without a launcher, and for programs that choose roles or devices before they join.
+/// Returns the ranks and sizes that the launcher has given to this process. A program calls gw_rpc_launched to choose a
+/// role or a device before joining, or to find out whether a launcher has started this process.
 GW_API gw_launch gw_rpc_launched(void);
 
 /// Options of gw_rpc_shutdown.
@@ -144,17 +159,17 @@ typedef struct GW_BY_NAME gw_rpc_shutdown_options {
 
 /// Leaves the job together with all other workers.
 ///
-/// Blocks: until every live worker has called gw_rpc_shutdown, or until .timeout_ms has passed; the timeout of the
-/// scope has no effect. Workers that have died or left count as having called it. While it blocks, this worker serves
-/// calls. Then gw_rpc_shutdown releases the references of this worker and waits for running functions, at most 30 s.
-/// Afterwards calls and uses of references fail with WRONG_STATE; calling gw_rpc_shutdown again does nothing. If
-/// gw_rpc_shutdown blocks for 10 s and no call was served, the log names the workers that have not called it.
-/// gw_rpc_shutdown also runs if |root| has failed. If |root| is closed without this call, the worker leaves at once,
-/// and the other workers regard it as lost.
-/// Errors: TIMEOUT if workers have not called gw_rpc_shutdown within .timeout_ms, naming these workers (this worker
-/// then leaves as by gw_rpc_leave). TIMEOUT also if functions still run after 30 s, naming these functions. FENCED if
-/// the other workers continue without this worker. If |root| has failed, other workers that wait for this worker get
-/// DISCONNECTED at once, or the error of |root|: "worker0 has failed: train.csv: no such file".
+/// Blocks: until every live worker has called gw_rpc_shutdown, or until .timeout_ms has passed. The timeout of the
+/// scope has no effect. The function does not wait for workers that have died or left. While it blocks, this worker
+/// serves calls. Then it releases the references of this worker and waits for running functions, at most 30 s. If it
+/// blocks for 10 s and no call was served, the log names the workers that have not called gw_rpc_shutdown.
+/// After gw_rpc_shutdown, calls and uses of references fail with WRONG_STATE; a second call of gw_rpc_shutdown does
+/// nothing. gw_rpc_shutdown also runs if |root| has failed. If |root| is closed without gw_rpc_shutdown, this worker
+/// leaves at once, and the other workers regard it as lost.
+/// Errors: TIMEOUT, naming the workers that have not called gw_rpc_shutdown within .timeout_ms (this worker then leaves
+/// as by gw_rpc_leave). TIMEOUT also, naming the functions, if functions still run after 30 s. FENCED if the other
+/// workers continue without this worker. If |root| has failed, workers that wait for this worker get an error at once:
+/// DISCONNECTED, or the error of |root|: "worker0 has failed: train.csv: no such file".
 /// Source: torch.distributed.rpc.shutdown.
 GW_API void gw_rpc_shutdown(gw_scope *root, gw_rpc_shutdown_options options GW_DEFAULT({}))
     GW_CALLS(gw_rpc_shutdown_with);
@@ -163,24 +178,24 @@ GW_API GW_TYPE_OF(gw_rpc_shutdown) gw_rpc_shutdown_with;
 
 /// Leaves the job while the other workers continue.
 ///
-/// Blocks: until running functions have returned, at most 30 s; new calls are refused. In all other respects as
+/// Blocks: until running functions have returned, at most 30 s; new calls are refused. Otherwise the same as
 /// gw_rpc_shutdown. References of other workers to values of this worker are lost. A collective that this worker has
-/// completed still succeeds on the other members of its group, however late they call the collective; the next
-/// collective of these members fails.
-/// Errors: TIMEOUT, naming the functions that still run, or a worker that has not received all messages of this worker
-/// within 30 s.
+/// completed also succeeds on the other members of the group, even if they call the collective later. Their next
+/// collective fails.
+/// Errors: TIMEOUT after 30 s, naming the functions that still run, or a worker that has not received all messages of
+/// this worker.
 /// Source: torch.distributed.rpc.shutdown(graceful=False).
 GW_API void gw_rpc_leave(gw_scope *root);
 
 /// Returns this worker; without a job, a worker with an empty name and rank -1.
 GW_API gw_worker gw_rpc_self(gw_scope *s);
 
-/// Returns the number of workers of the job (in an elastic job, of its present members); 1 if |s| has failed or there
-/// is no job, because programs divide by the number.
+/// Returns the number of workers of the job; in an elastic job, the number of present members. The result is 1 if |s|
+/// has failed or there is no job, because programs divide by the result.
 GW_API int gw_rpc_world_size(gw_scope *s);
 
 // ---- Calling ------------------------------------------------------------------------------------
-// The short forms take the items of |args| one by one, 0 to 12 of them, and the default options. A call with options:
+// The short forms take 0 to 12 values in place of |args|, and no options. A call with options:
 //
 //     gw_rpc_sync_with(s, gw_to("ps"), "scale", GW_ARGS(x, 2.5), GW_OPTIONS(gw_call_options, .timeout_ms = 500));
 
@@ -191,8 +206,8 @@ GW_API int gw_rpc_world_size(gw_scope *s);
 typedef struct GW_BY_NAME gw_call_options {
     /// The timeout of this call in milliseconds. GW_NO_TIMEOUT: only the scope's deadline ends the call.
     int64_t timeout_ms GW_DEFAULT(GW_AGENT_TIMEOUT);
-    /// The source line of the call, "src/train.c:12", which gw_references and GW_TRACE_ERRORS show; the short forms of
-    /// C set it. The string lives as long as the result.
+    /// The source line of the call, "src/train.c:12". gw_references and GW_TRACE_ERRORS show it, and the short forms of
+    /// C set it. The string must live as long as the result.
     const char *origin GW_DEFAULT(NULL);
 } gw_call_options;
 
@@ -225,7 +240,7 @@ GW_API gw_target gw_to_workers(const gw_worker *workers, int count);
 
 /// Finds a worker by its name or rank.
 ///
-/// to: a name, a rank, a gw_worker, or a reference, which stands for its owner.
+/// to: a name, a rank, a gw_worker, or a reference to a value of the worker.
 /// Returns: the worker.
 /// Errors: NOT_FOUND, naming |to| and this worker.
 GW_API gw_worker gw_rpc_worker(gw_scope *s, gw_target to) GW_CALLS(gw_rpc_worker_with);
@@ -257,8 +272,8 @@ GW_API GW_TYPE_OF(gw_rpc_async) gw_rpc_async_with;
 
 /// Calls |function| on the worker |to| and leaves the result on that worker: gw_remote(s, to, function, args...).
 ///
-/// function: may also be the name of a class: the reference then names a new object, opened with |args|.
-/// Returns: a reference to the result, which need not exist yet.
+/// function: a function, or a class. For a class, the reference names a new object, opened with |args|.
+/// Returns: a reference to the result. The function may not have made the result yet.
 /// Gradient: as gw_rpc_sync.
 /// Errors: every use of the reference fails with the error of the call.
 /// Source: torch.distributed.rpc.remote.
@@ -267,10 +282,10 @@ GW_API gw_rref *gw_remote(gw_scope *s, gw_target to, const char *function, gw_va
 #define gw_remote(s, to, ...) GW_CALL(gw_remote, s, gw_to(to), __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_remote) gw_remote_with;
 
-/// Calls |function| on the worker |to| without a reply: gw_rpc_notify(s, to, function, args...). The call keeps its
-/// position in the order of the calls of the scope.
+/// Calls |function| on the worker |to| without a reply: gw_rpc_notify(s, to, function, args...). The worker starts this
+/// call, too, in the order of the calls of the scope.
 ///
-/// Errors: those of sending; if the function fails, |to| only logs the error.
+/// Errors: the errors of sending the request. If the function fails, the worker |to| logs the error.
 GW_API void gw_rpc_notify(gw_scope *s, gw_target to, const char *function, gw_values args,
                           gw_call_options options GW_DEFAULT({})) GW_CALLS(gw_rpc_notify_with);
 #define gw_rpc_notify(s, to, ...) GW_CALL(gw_rpc_notify, s, gw_to(to), __VA_ARGS__)
@@ -301,11 +316,19 @@ GW_API gw_future *gw_rpc_async_all(gw_scope *s, gw_target to, const char *functi
 GW_API GW_TYPE_OF(gw_rpc_async_all) gw_rpc_async_all_with;
 
 // ---- Futures ------------------------------------------------------------------------------------
-// PyTorch's names: wait is gw_wait; value is gw_future_value; done is gw_future_done; then is gw_then;
-// add_done_callback is gw_on_done; set_result is gw_future_set; set_exception is gw_future_fail;
-// torch.futures.collect_all and wait_all are gw_collect_all and gw_wait_all.
+// PyTorch's functions, and the functions of this section:
+//
+//     wait                  gw_wait
+//     value                 gw_future_value
+//     done                  gw_future_done
+//     then                  gw_then
+//     add_done_callback     gw_on_done
+//     set_result            gw_future_set
+//     set_exception         gw_future_fail
+//     collect_all           gw_collect_all
+//     wait_all              gw_wait_all
 
-/// Blocks until |f| has resolved. gw_wait may be called again, and from any scope of this worker.
+/// Blocks until |f| has resolved. gw_wait may be called several times, and with any scope of this worker.
 ///
 /// Returns: the value of |f|.
 /// Errors: the error of |f|; TIMEOUT at the deadline of |s|; WOULD_BLOCK in an inline function.
@@ -326,31 +349,34 @@ GW_API const gw_error *gw_future_error(const gw_future *f);
 
 /// Blocks until all |count| futures have resolved.
 ///
-/// Errors: after all futures have resolved, the error of the first future in |fs| that has an error.
+/// Errors: the error of the first future in |fs| that has an error. The function waits for the other futures before it
+/// fails.
 GW_API void gw_wait_all(gw_scope *s, gw_future *const *fs, int count);
 
-/// Blocks until one of |count| futures has resolved, with a value or an error. If one of them is a future of
-/// gw_member_lost (gradwire/membership.h), the wait ends when that member is lost.
+/// Blocks until one of |count| futures has resolved, with a value or an error. A future of gw_member_lost
+/// (gradwire/membership.h) resolves when the member is lost.
 ///
-/// Returns: the index of the first future that has resolved, which gw_wait then reads; -1 if |s| has failed.
+/// Returns: the index of the first future that has resolved; -1 if |s| has failed. gw_wait returns the value of the
+/// future.
 /// Errors: TIMEOUT at the deadline of |s|.
 GW_API int gw_wait_any(gw_scope *s, gw_future *const *fs, int count);
 
 /// Cancels |f|: |f| resolves at once, with CANCELLED, unless it has resolved before. gw_cancel also runs if |s| has
 /// failed.
 ///
-/// If |f| is the future of a call that has not started, the function does not run. If the function runs, gw_cancelled
-/// returns true in the function, its waits end with CANCELLED, and the calls that it makes are cancelled in turn. The
-/// effects of the function so far are not undone. The outcome is NOT_DELIVERED if the request was not sent, else
-/// MAY_HAVE_RUN. If |f| is a future of gw_then, gw_collect_all and the like, the futures that |f| waits for are
-/// cancelled, too, unless another handle of the program holds them. To cancel them as well, call gw_drop for such
-/// handles first. Calls of gw_remote cannot be cancelled; the value of such a call is released with its references.
+/// If |f| is the future of a call whose function has not started, the function does not run. If the function runs,
+/// gw_cancelled returns true in the function, its waits end with CANCELLED, and its own calls are cancelled. Effects
+/// that the function has had are not undone. The outcome is NOT_DELIVERED if the request was not sent, else
+/// MAY_HAVE_RUN.
+/// If |f| is a future of gw_then, gw_collect_all and the like, the futures that |f| waits for are cancelled, too. A
+/// future to which the program has a handle is not cancelled; call gw_drop for the handle first. Calls of gw_remote
+/// cannot be cancelled; the value of such a call is released with its references.
 /// Errors: none for a future that has resolved.
 GW_API void gw_cancel(gw_scope *s, gw_future *f);
 
-/// Returns, in a function that another worker called, whether the result is not needed: whether the call was cancelled,
-/// its deadline has passed, or its caller is lost. Long computations should call gw_cancelled from time to time.
-/// In other code, gw_cancelled returns whether the deadline of |s| has passed.
+/// Returns whether the result of a function that another worker called is no longer needed: the call was cancelled, its
+/// deadline has passed, or the caller is lost. A long computation should call gw_cancelled from time to time. In other
+/// code, gw_cancelled returns whether the deadline of |s| has passed.
 GW_API bool gw_cancelled(gw_scope *s);
 
 /// Chains |body| to |f|: |body| runs when |f| has its value, and does not run if |f| fails.
@@ -361,10 +387,9 @@ GW_API bool gw_cancelled(gw_scope *s);
 GW_API gw_future *gw_then(gw_scope *s, gw_future *f,
                           gw_value (*body)(gw_scope *s, gw_value v, void *context), void *context);
 
-/// Runs |done| when |f| has resolved, with a value or an error; in |done|, gw_wait and gw_future_error for |f| do not
-/// block.
+/// Runs |done| when |f| has resolved, with a value or an error. In |done|, gw_wait for |f| does not block.
 ///
-/// done: a function like the body of gw_then; if the scope of |done| fails, the error is only logged.
+/// done: a function that does not block, like the body of gw_then; if the scope of |done| fails, the error is logged.
 /// Errors: INVALID for arguments.
 /// Source: torch.futures.Future.add_done_callback.
 GW_API void gw_on_done(gw_scope *s, gw_future *f,
@@ -387,9 +412,9 @@ GW_API gw_future *gw_collect_fail_fast(gw_scope *s, gw_future *const *fs, int co
 /// Returns: a future of the value or error of the first future that resolves.
 GW_API gw_future *gw_collect_first(gw_scope *s, gw_future *const *fs, int count);
 
-/// Opens a future that the program resolves itself, once. A function may return the future and keep a handle of it
-/// (gw_keep, or gw_set in an object) to resolve it later. When the last such handle is closed, threads and workers that
-/// wait for the future get WRONG_STATE.
+/// Opens a future that the program itself resolves, once. A function may return the future, keep a handle of the future
+/// (gw_keep, or gw_set in an object), and resolve it later. If the last handle is closed before the future has
+/// resolved, threads and workers that wait for the future get WRONG_STATE.
 ///
 /// Returns: the future.
 /// Source: torch.futures.Future.
@@ -413,15 +438,19 @@ GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const ch
     GW_PRINTF(4, 5);
 
 // ---- RPC collectives ----------------------------------------------------------------------------
-// Each of |workers| calls an RPC collective with a list of the same workers, itself included; the order of the list
-// does not matter. A worker enters the RPC collectives of the same workers one after the other. If a worker is lost,
-// cancels, enters another kind of RPC collective, or does not arrive before the deadline of another worker, the calls
-// of all |workers| fail with the name of that worker, including the calls for this RPC collective that are made later.
-// The next RPC collective of these workers works again. After a deadline, a call takes at most a second more to learn
-// which workers are missing. After a worker has called gw_rpc_shutdown or gw_rpc_leave, it can enter RPC collectives
-// only in functions that other workers call (else WRONG_STATE). When no such call can arrive any more, the waits of the
-// other workers for this worker fail with DISCONNECTED. The collectives of gradwire/collective.h are faster, and there
-// are more of them.
+// Each of |workers| calls an RPC collective with a list of the same workers, itself included, in any order. A worker
+// calls the RPC collectives of the same workers one after the other.
+//
+// An RPC collective fails if one of the workers is lost, cancels its call, calls another kind of RPC collective, or has
+// not called the RPC collective before the deadline of another worker. Then the calls of all |workers| fail, also those
+// that are made later, and the error names the worker. The next RPC collective of these workers can succeed. After a
+// deadline, a call takes up to a second more to find out which workers are missing.
+//
+// After a worker has called gw_rpc_shutdown or gw_rpc_leave, it can call RPC collectives only in functions that other
+// workers call (else WRONG_STATE). When no call of such a function can arrive any more, other workers that wait for
+// this worker get DISCONNECTED.
+//
+// The collectives of gradwire/collective.h are faster, and there are more of them.
 
 /// Gathers |v| of all |workers|.
 ///
@@ -444,7 +473,7 @@ GW_API void gw_rpc_barrier(gw_scope *s, const gw_worker *workers, int count);
 typedef struct gw_transport_stats {
     const char *name;                     ///< "shm" (shared memory, of workers on this host), "tcp"
     int workers;                          ///< workers that are connected over this transport now
-    uint64_t bytes_sent, bytes_received;  ///< bytes of frames, everything in them included
+    uint64_t bytes_sent, bytes_received;  ///< bytes of frames with all their contents
 } gw_transport_stats;
 
 /// The most transports in gw_rpc_stats.
@@ -453,12 +482,12 @@ enum { GW_TRANSPORTS_MAX = 8 };
 /// Counts of this worker's calls and messages since gw_rpc_init.
 typedef struct gw_rpc_stats {
     uint64_t calls_made, calls_served;
-    /// Requests, replies and control messages; not counted are acknowledgements, messages of membership, and calls to
-    /// this worker itself.
+    /// Requests, replies and control messages. Acknowledgements, messages of membership, and calls to this worker
+    /// itself are not counted.
     uint64_t messages_sent, messages_received;
     uint64_t bytes_sent, bytes_received;  ///< all bytes on the wire
     uint64_t reconnects;
-    uint64_t replies_dropped;  ///< replies that arrived when no future waited for them
+    uint64_t replies_dropped;  ///< replies that arrived after their call had ended
     /// The fastest first. With GW_TRANSPORT=tcp in the environment, "tcp" is the only transport.
     gw_transport_stats transports[GW_TRANSPORTS_MAX];
     int transport_count;
@@ -492,11 +521,12 @@ typedef struct gw_peer_stats {
 /// Errors: NOT_FOUND for an unknown worker.
 GW_API gw_peer_stats gw_rpc_get_peer_stats(gw_scope *s, gw_worker of);
 
-/// Describes for people by which transport worker |to| is reached, and why no faster transport is used. Examples are
-/// "shm; large tensors: lent, or pulled if they are in the program's own memory", and
-/// "tcp, encrypted; large tensors: sent: ...; not shm: ...: on another host". "lent": the receiver maps the sender's
-/// memory; "pulled": the receiver copies from the sender's memory; "sent": the tensors are sent in messages. The choice
-/// between these is made when the first large tensor is sent.
+/// Describes, in a text for people, by which transport messages are sent to worker |to|, and why no faster transport is
+/// used. Examples: "shm; large tensors: lent, or pulled if they are in the program's own memory", and "tcp, encrypted;
+/// large tensors: sent: ...; not shm: ...: on another host".
+///
+/// "lent": the receiver maps the sender's memory. "pulled": the receiver copies the tensors from the sender's memory.
+/// "sent": the tensors are sent in messages. The library chooses one of these when the first large tensor is sent.
 ///
 /// Returns: text that lives as long as |s|.
 /// Errors: NOT_FOUND for an unknown worker.

@@ -1,8 +1,8 @@
 // Scopes: the owners of handles and errors.
 //
 // A scope owns the handles made through it, keeps the first error of operations on them, and has a deadline, a random
-// generator, and an id that names the gradients of its backward passes. A training step opens a scope at its beginning
-// and closes it at its end.
+// generator and an id. The gradients of its backward passes are stored under the id. A training step opens a scope at
+// its beginning and closes the scope at its end.
 //
 //     gw_scope *root = gw_scope_open(NULL);
 //     for (int step = 0; step < 100 && gw_ok(root); step++) {
@@ -13,10 +13,10 @@
 //     }
 //     return gw_exit_code(gw_scope_close(root));
 //
-// Errors: a scope keeps its first error; later operations in it do nothing and return poison, a handle that is safe to
-// pass on. For poison, accessors return 0, gw_data returns NULL, and a tensor has no elements; so loops test gw_ok. A
-// function that gets poison in a scope without an error, or that sends poison to another worker, fails with INVALID and
-// the text of the error that made the poison.
+// Errors: a scope keeps its first error. Later operations in the scope do nothing and return poison: a handle that
+// other operations accept. For poison, accessors return 0, gw_data returns NULL, and gw_numel returns 0; so loops test
+// gw_ok. A function that gets poison in a scope that has not failed, or that would send poison to another worker, fails
+// with INVALID and the text of the error that made the poison.
 // Ownership: a scope holds one count on each handle made through it; gw_keep takes another count for another scope.
 // Threads: a scope is used by one thread at a time.
 #ifndef GRADWIRE_SCOPE_H
@@ -34,21 +34,21 @@ typedef struct gw_scope gw_scope;
 /// Opens a scope inside |parent|, or a root scope if |parent| is NULL. The new scope inherits the deadline, the
 /// generator, the agent and the error of |parent|.
 ///
-/// Returns: the scope, never NULL: if there is no memory, a failed scope.
+/// Returns: the scope, never NULL. If there is no memory, the scope has failed with NO_MEMORY.
 GW_API gw_scope *gw_scope_open(gw_scope *parent);
 
-/// Closes |s| and releases its handles. Does not block. The parent does not get the error.
+/// Closes |s| and releases its handles. Does not block. The parent of |s| does not fail, even if |s| has failed.
 ///
 /// Scopes inside |s| that are still open are closed first. If such a scope has an error that the program has not read
 /// (gw_scope_error), the library logs the error, and |s| fails with it unless |s| has failed already. The library
 /// closes scopes that the body of a function has left open.
 /// Returns: the first error of |s|.
 /// Errors: WRONG_STATE if the body of a function closes the scope that was passed to the body, and for the scope of a
-/// step of gradwire/elastic.h; that scope stays open.
+/// step of gradwire/elastic.h. Such a scope stays open.
 GW_API GW_MUST_CHECK gw_error gw_scope_close(gw_scope *s);
 
-/// Closes |s|; if |s| has failed and the parent has not, the parent fails with the same error. The error of a root
-/// scope is logged; for the exit code of a program use gw_scope_close.
+/// Closes |s|. If |s| has failed and the parent has not, the parent fails with the same error. If |s| is a root scope,
+/// its error is logged. To get an exit code from the error, use gw_scope_close.
 /// Errors: as gw_scope_close.
 GW_API void gw_scope_close_up(gw_scope *s);
 
@@ -58,19 +58,19 @@ GW_API bool gw_ok(const gw_scope *s);
 /// Returns the first error of |s|; its status is GW_OK if there is none. Valid until the scope closes.
 GW_API const gw_error *gw_scope_error(const gw_scope *s);
 
-/// Makes |s| fail with a text of the caller, without a full stop. In the body of a function, gw_fail makes the call
-/// fail.
+/// Makes |s| fail with an error whose text the caller gives, without a full stop at the end. If |s| is the scope of the
+/// body of a function, the call of the function fails with this error.
 ///
 /// status: GW_OK becomes GW_REMOTE; an undefined status becomes GW_INVALID.
 GW_API void gw_fail(gw_scope *s, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
 
-/// Makes |s| fail with the error of another scope, as returned by gw_scope_close or gw_scope_error. |s| gets all fields
-/// of the error, such as the lost worker; the error is not logged again.
+/// Makes |s| fail with the error of another scope, which gw_scope_close or gw_scope_error has returned. |s| gets all
+/// fields of the error, such as the lost worker. The error is not logged again.
 ///
-/// error: nothing happens if it is NULL or its status is GW_OK; an undefined status becomes GW_INVALID.
+/// error: if |error| is NULL or its status is GW_OK, the function does nothing; an undefined status becomes GW_INVALID.
 GW_API void gw_scope_fail(gw_scope *s, const gw_error *error);
 
-/// Clears the error of |s|, once the program has handled it.
+/// Clears the error of |s|. The program calls gw_scope_clear when it has handled the error.
 GW_API void gw_scope_clear(gw_scope *s);
 
 /// Adds a text, such as "step 12", to the trace of every later error of |s|.
@@ -78,8 +78,8 @@ GW_API void gw_scope_label(gw_scope *s, const char *format, ...) GW_PRINTF(2, 3)
 
 /// Sets the deadline of |s| and of scopes inside |s|; an earlier deadline of the parent stays in force.
 ///
-/// After the deadline, calls and waits in these scopes fail with TIMEOUT, and gw_cancelled returns true. Local
-/// operators are not affected: a body whose caller has stopped waiting runs to its end unless the body tests
+/// After the deadline, calls and waits in these scopes fail with TIMEOUT, and gw_cancelled returns true. The deadline
+/// does not end local operators. So a body whose caller has stopped waiting runs to its end, unless the body tests
 /// gw_cancelled.
 ///
 /// timeout_ms: milliseconds from now; 0: |s| has no deadline of its own.
@@ -89,26 +89,28 @@ GW_API void gw_scope_set_timeout(gw_scope *s, int64_t timeout_ms);
 /// Returns the milliseconds until the deadline of |s|, at least 0; INT64_MAX without one.
 GW_API int64_t gw_scope_time_left_ms(const gw_scope *s);
 
-/// Returns the id of |s|, which is sent with its calls and names its gradients; unique in the job, never 0.
+/// Returns the id of |s|: unique in the job, never 0. Calls from |s| carry the id, and the gradients of |s| are stored
+/// under the id.
 GW_API uint64_t gw_scope_id(const gw_scope *s);
 
-/// Starts a random generator of |s|; scopes that are opened inside |s| later share the generator. The same seed gives
-/// the same numbers on every machine. A function that |s| calls on another worker draws different numbers in each call;
-/// these numbers, too, follow from the seed. Without gw_seed the numbers follow from the worker's rank and are the same
-/// in each run.
+/// Starts a random generator of |s|. Scopes that are opened inside |s| later share the generator. The same seed gives
+/// the same numbers on every machine. If |s| calls a function on another worker, the function draws different numbers
+/// in each call; the seed determines these numbers, too. Without gw_seed, the rank of the worker determines the
+/// numbers, and they are the same in each run.
 ///
-/// Numbers are drawn, and calls are numbered, in the order in which the program runs. C and C++ do not define the order
-/// in which the arguments of one call are evaluated, and gcc and clang choose different orders. So at most one argument
-/// of a call may draw.
+/// The numbers depend on the order in which the program draws numbers and makes calls. C and C++ do not define the
+/// order in which the arguments of one call are evaluated, and gcc and clang choose different orders. So at most one
+/// argument of a call may draw.
 ///
 ///     gw_tensor *a = gw_rand(s, GW_F32, 3);
 ///     gw_tensor *b = gw_rand(s, GW_F32, 3);             // not gw_sub(s, gw_rand(...), gw_rand(...))
 ///     gw_tensor *c = gw_sub(s, a, b);
 ///
-/// gw_nn_sequential evaluates its modules from left to right. For other calls with several arguments that draw, gcc
-/// (with -Wall) and clang warn: "gw_draws_in_unspecified_order". The compilers recognise functions that make random
-/// tensors and layers, but no other functions that draw, such as gw_module_call with a dropout; the checked mode
-/// (gradwire/log.h) detects no call in which several arguments draw.
+/// gw_nn_sequential is an exception: it evaluates its modules from left to right. For other calls in which several
+/// arguments draw, gcc (with -Wall) and clang warn with the name "gw_draws_in_unspecified_order". The compilers warn
+/// only of functions that make random tensors and layers. They do not warn of other functions that draw, such as
+/// gw_module_call with a dropout. The checked mode (gradwire/log.h) does not detect calls in which several arguments
+/// draw.
 /// Errors: none.
 /// Source: Philox 4x32-10, Salmon et al. 2011.
 GW_API void gw_seed(gw_scope *s, uint64_t seed);

@@ -1,14 +1,14 @@
 // Statuses and errors.
 //
-// The status of an error shows what its receiver can do; the other fields of the error have its cause, its origin, and
-// what is certain about the effect of a call.
+// The status of an error shows what the program can do about the error. The other fields state the cause, the worker
+// and the function of the error, and whether a failed call may have had an effect.
 //
 //     gw_error e = gw_scope_close(root);
 //     if (e.status == GW_DISCONNECTED) reconnect_later();
 //     return gw_exit_code(e);                       // prints "gradwire: trainer: ps: gw.add: ..." and returns 1
 //
 // Ownership: an error is a plain value, copied freely.
-// Threads: values; nothing here is shared.
+// Threads: any; the functions share no state.
 #ifndef GRADWIRE_STATUS_H
 #define GRADWIRE_STATUS_H
 
@@ -24,13 +24,13 @@ extern "C" {
 #define GW_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #define GW_MUST_CHECK __attribute__((warn_unused_result))
 
-/// What the receiver of an error can do.
+/// What a program can do about an error.
 typedef enum gw_status {
     GW_OK = 0,
 
     // Correct the request; repeating it unchanged fails again.
     GW_INVALID,      ///< an argument, shape, dtype or name is wrong
-    GW_NOT_FOUND,    ///< no worker, function, class, method or key of this name
+    GW_NOT_FOUND,    ///< no worker, function, class, method or key has this name
     GW_DUPLICATE,    ///< the name or rank is taken
     GW_MISMATCH,     ///< two workers disagree: world size, protocol version, types, a collective
     GW_WRONG_STATE,  ///< not possible now: before init, after shutdown, a second completion
@@ -58,9 +58,9 @@ typedef enum gw_status {
     GW_STATUS_COUNT
 } gw_status;
 
-/// What is certain about the effect of a failed call that this worker made. If an argument of the call (a future, or a
-/// reference whose value is still being made) failed, the call was not delivered; this holds even if the error names a
-/// function (|function|) that has run.
+/// Whether the function of a failed call may have run. An argument of a call may be a future, or a reference whose
+/// value is still being made. If such an argument fails, the outcome of the call is GW_NOT_DELIVERED, even if the error
+/// names (in |function|) another function that has run.
 typedef enum gw_outcome {
     GW_OUTCOME_NONE = 0,  ///< the error is not that of a call
     GW_NOT_DELIVERED,     ///< the function did not run: safe to repeat
@@ -68,9 +68,9 @@ typedef enum gw_outcome {
     GW_RAN_AND_FAILED,    ///< the function ran, and this is its error
 } gw_outcome;
 
-/// The identity of a collective that has ended with an error on all members of its group. Two errors with the same
-/// identity report the end of the same collective. The library sets and compares identities: an identity is the same on
-/// all members of the group, within this job, and is sent with the error.
+/// The identity of a collective that has ended with an error on all members of its group. The identity is the same on
+/// all members of the group, and is sent with the error. Two errors with the same identity report the end of the same
+/// collective. The library sets and compares identities.
 typedef struct gw_abort {
     uint64_t group;  ///< the group and its generation; 0: none
     uint64_t key, number;
@@ -99,8 +99,8 @@ typedef struct gw_lost_worker {
     char name[GW_NAME_MAX + 1];  ///< the worker's name
 } gw_lost_worker;
 
-/// Describes a run of calls of one recursive function at the beginning of an error text. The library replaces the
-/// middle of a long run by "... (N more): ".
+/// Describes calls of one recursive function that follow each other at the beginning of an error text: a run. The
+/// library replaces the middle of a long run by "... (N more): ".
 typedef struct gw_trace {
     uint64_t function;  ///< a hash of the function's name
     uint32_t calls;     ///< the number of calls in the run; 0: no run
@@ -108,27 +108,28 @@ typedef struct gw_trace {
     uint16_t first, last;
 } gw_trace;
 
-/// An error. Programs decide by status, outcome and aborts; |text| is for people.
+/// An error. Programs test |status|, |outcome| and |aborts|; |text| is for people.
 typedef struct gw_error {
     gw_status status;
     gw_outcome outcome;
-    /// The worker on which the error was made; "" if that is this worker.
+    /// The worker on which the error was made; "" for this worker.
     char worker[GW_NAME_MAX + 1];
     char function[GW_NAME_MAX + 1];  ///< the called function, "" if none
-    char text[GW_ERROR_TEXT_MAX];    ///< with its error trace, "ps: gw.matmul: 6x5 times 4x8"
-    /// The ended collectives that this error reports, the last collective first: the end of one collective may have
-    /// ended another collective. An error of gw_fail reports none.
+    char text[GW_ERROR_TEXT_MAX];  ///< begins with the error trace: "ps: gw.matmul: 6x5 times 4x8"
+    /// The collectives that have ended with this error, the last collective first. There are several if the end of one
+    /// collective has ended another collective. An error of gw_fail has none.
     gw_abort aborts[GW_ERROR_ABORTS_MAX];
     gw_lost_worker
         lost;         ///< the worker that is gone, for DISCONNECTED, REF_LOST and FENCED, if known
     gw_trace trace;   ///< used by the library
-    bool is_printed;  ///< this process has printed the error when it happened
+    bool is_printed;  ///< this process printed the error when it happened
 } gw_error;
 
 /// Returns the name of |status| in words, "timeout".
 GW_API const char *gw_status_name(gw_status status);
 
-/// Prints |error| as one line to stderr, unless its status is GW_OK, or the library has printed the error before.
+/// Prints |error| as one line to stderr. Prints nothing if the status is GW_OK, or if the library has printed the error
+/// before.
 ///
 /// Returns: the exit code for main: 0 for GW_OK, else 1.
 GW_API int gw_exit_code(gw_error error);

@@ -1,15 +1,15 @@
 // Tensors: n-dimensional views of numbers.
 //
-// A tensor is a view (sizes, strides, offset) of a storage, which several views may share. Shapes, dtypes,
-// broadcasting, promotion and error rules are PyTorch's. Tensors are on the CPU.
+// A tensor is a view (sizes, strides, offset) of a storage. Several views may share a storage. The rules for shapes,
+// dtypes, broadcasting, promotion and errors are those of PyTorch. Tensors are on the CPU.
 //
 //     float row[] = {1, 2, 3, 4};
 //     gw_tensor *x = gw_randn(s, GW_F32, 3, 4);     // sizes follow the dtype, none for a scalar
 //     gw_tensor *y = gw_from(s, row, 4);            // copies an array of C
 //     gw_print(s, gw_add(s, x, y));
 //
-// Macros take a |shape| as numbers, gw_zeros(s, GW_F32, 2, 3); the functions that these macros call, such as
-// gw_zeros_with, take GW_SHAPE(2, 3).
+// Macros take a |shape| as numbers: gw_zeros(s, GW_F32, 2, 3). The functions that these macros call take a gw_shape:
+// gw_zeros_with(s, GW_F32, GW_SHAPE(2, 3)).
 //
 // Errors, of all functions: INVALID for a dtype, size or argument out of range; NO_MEMORY.
 // Ownership: a tensor belongs to the scope that made it; gw_keep gives another scope a count on it.
@@ -119,10 +119,10 @@ GW_API GW_TYPE_OF(gw_full) gw_full_with;
 
 /// Copies an array of C: `gw_tensor *gw_from(gw_scope *s, const T *data, sizes...)`.
 ///
-/// data: an array of float, double, int64_t, int32_t, int16_t, int8_t, uint8_t or bool; its type decides the dtype. The
-/// array is a variable, or in C also a literal: gw_from(s, (float[]){ 1, 2 }, 2). If |data| begins with a parenthesis,
-/// the type inside the parentheses decides the dtype.
-/// sizes: their product is the number of elements that are read.
+/// data: an array of float, double, int64_t, int32_t, int16_t, int8_t, uint8_t or bool; the element type determines the
+/// dtype. The array is a variable, or in C also a literal: gw_from(s, (float[]){ 1, 2 }, 2). If |data| begins with a
+/// parenthesis, the type inside the parentheses determines the dtype.
+/// sizes: the sizes of the tensor; their product is the number of elements that are read.
 /// Returns: a contiguous tensor.
 /// Source: torch.tensor.
 #define gw_from(...) GW_FROM(__VA_ARGS__)
@@ -131,7 +131,7 @@ GW_API GW_TYPE_OF(gw_full) gw_full_with;
 /// Returns: a contiguous tensor of |shape|.
 GW_API gw_tensor *gw_from_with(gw_scope *s, gw_dtype dtype, const void *data, gw_shape shape);
 
-/// Draws integers from |low| to below |high| from the generator of |s|.
+/// Draws integers n, with |low| <= n < |high|, from the generator of |s|.
 ///
 /// dtype: a dtype that can hold all of these integers.
 /// Returns: a tensor of |shape|.
@@ -181,27 +181,27 @@ GW_API gw_tensor *gw_rand_like(gw_scope *s, const gw_tensor *x);
 /// Returns: a tensor of the shape and dtype of |x|.
 GW_API gw_tensor *gw_randn_like(gw_scope *s, const gw_tensor *x);
 
-/// Makes a tensor of the numbers start, start + step, ... before |end|.
+/// Makes a tensor of the numbers start, start + step, start + 2 step and so on, up to the last number before |end|.
 ///
 /// Returns: a tensor of one dimension.
 /// Errors: INVALID if |step| is 0 or leads away from |end|.
 /// Source: torch.arange.
 GW_API gw_tensor *gw_arange(gw_scope *s, gw_dtype dtype, double start, double end, double step);
 
-/// Makes a view of the caller's memory, contiguous, without a copy.
+/// Makes a contiguous tensor in memory of the caller, without a copy.
 ///
-/// bytes: the memory of the view. If the caller writes to these bytes, a message or a backward pass that needs the old
-/// values may get the new values, without an error.
-/// deleter: the library calls it once with |context|, on any thread that holds no lock of the library, when no tensor,
-/// graph or message needs the bytes; also if gw_from_blob fails. NULL: the library calls nothing.
+/// bytes: the memory of the tensor. If the caller writes to these bytes, a message or a backward pass that needs the
+/// old values may get the new values. The library does not detect this.
+/// deleter: called once with |context| when no tensor, graph or message needs the bytes, also if gw_from_blob fails.
+/// The library may call it on any thread, while the thread holds no lock of the library. NULL: no function is called.
 /// Returns: a tensor of |shape|.
 /// Source: torch::from_blob.
 GW_API gw_tensor *gw_from_blob(gw_scope *s, gw_dtype dtype, void *bytes, gw_shape shape,
                                void (*deleter)(void *context), void *context);
 
 // ---- Reading ------------------------------------------------------------------------------------
-// These functions treat a NULL tensor as a scalar. In a scope that has failed the result of an operator has no elements
-// and no bytes: a program that divides by a size calls gw_ok first.
+// For these functions, NULL is a scalar. In a scope that has failed, the result of an operator has no elements and no
+// bytes. So a program that divides by a size calls gw_ok first.
 
 /// Returns the dtype of |x|.
 GW_API gw_dtype gw_dtype_of(const gw_tensor *x);
@@ -224,7 +224,7 @@ GW_API bool gw_is_contiguous(const gw_tensor *x);
 /// the tensor is written or released. NULL if |x| is sparse by rows, or on a device whose memory the CPU cannot read.
 GW_API const void *gw_data(const gw_tensor *x);
 
-/// Prepares |x| for writing by the program; backward passes and messages that need the old values keep them.
+/// Prepares |x| for writing by the program. Backward passes and messages that need the old values keep the old values.
 ///
 /// Returns: the address of the first element; NULL if the call fails.
 /// Errors: NO_MEMORY; INVALID if |x| is sparse by rows.
@@ -252,19 +252,20 @@ GW_API const char *gw_to_text(gw_scope *s, const gw_tensor *x);
 GW_API void gw_print(gw_scope *s, const gw_tensor *x);
 
 // ---- Sparse by rows -----------------------------------------------------------------------------
-// A tensor that is sparse by rows stores only some rows; the other rows are 0. The gradient of an embedding can be such
-// a tensor.
+// A tensor that is sparse by rows stores only some rows; the other rows are 0. The gradient of an embedding can be
+// sparse by rows.
 //
 //     gw_tensor *g = gw_rows(s, gw_from(s, ((int64_t[]){ 2, 0, 2 }), 3), values, 5);      // values: 3 F, g: 5 F
 //     gw_tensor *once = gw_coalesce(s, g);              // rows 0 and 2, the latter the sum of two
 //
-// The values of such a tensor never change, even if |indices| or |values| are written later, and no gradient flows
-// through the tensor. gw_add adds two such tensors (the result is sparse), or such a tensor and a dense tensor (the
-// result is dense). gw_mul multiplies such a tensor by a number, and gw_div divides it by a number. Every other
-// operator fails with INVALID. A tensor that is sparse by rows can be sent and printed, and can be a gradient.
+// The values of a sparse tensor never change, even if |indices| or |values| are written later. No gradient flows
+// through the tensor. gw_add adds two sparse tensors (the result is sparse), or a sparse tensor and a dense tensor (the
+// result is dense). gw_mul multiplies a sparse tensor by a number; gw_div divides a sparse tensor by a number. Every
+// other operator fails with INVALID for a sparse tensor. A sparse tensor can be sent and printed, and can be a
+// gradient.
 
-/// Makes a tensor that is sparse by rows: row indices[n] is values[n]. If an index occurs several times, the row is the
-/// sum of the values of that index.
+/// Makes a tensor that is sparse by rows: row indices[n] is values[n]. If |indices| has an index several times, the row
+/// is the sum of its values.
 ///
 /// indices: N, i64 or i32, each at least 0 and below |row_count|.
 /// values: N F..., floating.
@@ -284,7 +285,7 @@ GW_API gw_tensor *gw_rows_indices(gw_scope *s, const gw_tensor *x);
 /// Errors: INVALID if |x| is dense.
 GW_API gw_tensor *gw_rows_values(gw_scope *s, const gw_tensor *x);
 
-/// Sorts the rows by index, and adds rows of the same index in the order that they have in |x|.
+/// Sorts the rows by index, and adds rows with the same index. Rows are added in the order in which |x| stores them.
 ///
 /// Returns: a tensor with ascending indices, each once.
 /// Errors: INVALID if |x| is dense.

@@ -1,17 +1,17 @@
 // Values: what a call can carry.
 //
-// The kinds are fixed, so that no code and no unknown type is ever sent: none, bool, int, float, string, bytes, tensor,
-// list, map, reference, future, worker, error.
+// The kinds of values are fixed: none, bool, int, float, string, bytes, tensor, list, map, reference, future, worker,
+// error. Code and other types cannot be sent.
 //
 //     gw_rpc_sync(s, "ps", "scale", x, 2.5, "fast");            // values of C become gw_values
 //     gw_value v = gw_value_of(3);                              // or explicitly
 //     int64_t n = gw_int_of(s, v);                              // and back, checked
 //
-// In the short form of a function, a gw_value parameter takes any C value, and a gw_values parameter takes several C
-// values.
+// In the short form of a function, the argument for a gw_value parameter is a C value of any of these kinds, and the
+// arguments for a gw_values parameter are several C values.
 //
-// Errors, of all functions: INVALID for a value of another kind, naming both kinds, and for an index out of range;
-// NO_MEMORY.
+// Errors, of all functions: INVALID for a value of another kind than expected, naming both kinds, and for an index out
+// of range; NO_MEMORY.
 // Ownership: a value is small and copied freely; the object that a value points to belongs to the scope that made the
 // object.
 // Threads: the same as for the scope that made the value.
@@ -33,7 +33,7 @@ typedef struct gw_list gw_list;
 typedef struct gw_map gw_map;
 /// A reference to a value of a worker: gradwire/ref.h.
 typedef struct gw_rref gw_rref;
-/// A value that is not available yet, such as the result of gw_rpc_async: gradwire/rpc.h.
+/// A value that may not be available yet, such as the result of gw_rpc_async: gradwire/rpc.h.
 typedef struct gw_future gw_future;
 
 /// The kinds of values.
@@ -54,7 +54,7 @@ typedef enum gw_kind {
     GW_KIND_COUNT
 } gw_kind;
 
-/// A worker of the job. |rank| and |incarnation| identify the worker that had the name when the name was looked up.
+/// A worker of the job. |rank| and |incarnation| identify the worker, even if a later worker has the same name.
 typedef struct gw_worker {
     const char *name;  ///< lives as long as the agent
     int rank;
@@ -100,8 +100,8 @@ typedef struct gw_values {
 #define GW_NO_ARGS GW_NO_VALUES
 
 #ifndef __cplusplus
-/// Makes a struct of options for a call that takes the struct: `type GW_OPTIONS(type, .name = value, ...)`. Options
-/// that are left out have their defaults. C only; in C++ the struct type itself has the defaults.
+/// Makes a struct of options for a function that takes the struct: `type GW_OPTIONS(type, .name = value, ...)`. Options
+/// that are left out have their defaults. For C only: in C++ the struct type itself has the defaults.
 ///
 ///     gw_call_options patient = GW_OPTIONS(gw_call_options, .timeout_ms = 500000);
 ///
@@ -146,8 +146,8 @@ GW_API gw_value gw_value_of_worker(gw_worker x);
 GW_API gw_value gw_value_of_error(const gw_error *x);
 
 // ---- Back to C ----------------------------------------------------------------------------------
-// On failure these functions return 0, "" or poison. An int is accepted where a float is expected, and 0 or 1 where a
-// bool is expected: false and true of C are ints.
+// On failure these functions return 0, "" or poison. gw_float_of also accepts an int. gw_bool_of also accepts the ints
+// 0 and 1, because false and true of C are ints.
 
 /// Returns the bool |v|.
 GW_API bool gw_bool_of(gw_scope *s, gw_value v);
@@ -169,7 +169,7 @@ GW_API gw_rref *gw_rref_of(gw_scope *s, gw_value v);
 GW_API gw_worker gw_worker_of(gw_scope *s, gw_value v);
 
 // ---- Lists and maps -----------------------------------------------------------------------------
-// A list or map holds values, and a count on each handle among them.
+// A list or map holds values. For each value that is a handle, it holds a count on the handle.
 
 /// Opens an empty list.
 /// Returns: the list.
@@ -193,7 +193,7 @@ GW_API gw_value gw_list_get(gw_scope *s, const gw_list *list, int index);
 /// Returns: the map.
 GW_API gw_map *gw_map_open(gw_scope *s);
 
-/// Puts |v| under |key|, replacing the value that |key| had.
+/// Puts |v| under |key|. If |key| has a value already, |v| replaces this value.
 ///
 /// v: any value.
 /// Errors: INVALID if |v| is |map| itself or contains it; LIMIT if maps are nested too deep.

@@ -1,7 +1,7 @@
 // The version of the library.
 //
-// GW_VERSION is the version of the headers that a program was compiled with; gw_version() returns the version of the
-// library that the program runs with:
+// GW_VERSION is the version of the headers with which a program was compiled. gw_version() returns the version of the
+// library with which the program runs:
 //
 //     printf("compiled with gradwire %s, running with %s\n", GW_VERSION, gw_version());
 //
@@ -11,8 +11,8 @@
 //     #error "gradwire 0.1.0 or later is needed"
 //     #endif
 //
-// Two versions with the same major and minor number have the same ABI: a program that was compiled for one of them also
-// runs with the other. For any other version the program must be compiled again (docs/ABI.md).
+// Two versions with the same major and minor number have the same ABI: a program that was compiled for one version also
+// runs with the other. If the major or minor number differs, the program must be compiled again (docs/ABI.md).
 #ifndef GRADWIRE_VERSION_H
 #define GRADWIRE_VERSION_H
 
@@ -22,8 +22,8 @@
 extern "C" {
 #endif
 
-// CMake reads these three lines, and derives from them the library's file name, its SONAME, and the versions in the
-// CMake package and in pkg-config.
+// CMake reads the three macros below. The library's file name, its SONAME, and the versions in the CMake package and in
+// pkg-config follow from them.
 
 /// The parts of the version.
 #define GW_VERSION_MAJOR 0

@@ -49,12 +49,13 @@ static void see_off(agent *a) {
     int64_t until_ns = l->alone && l->alone_until_ns > soon_ns ? l->alone_until_ns : soon_ns;
     if (l->alone && !l->error.status) depart(a);
     if (l->coordinates || l->alone)
-        wait_until_drained(a, until_ns, "the last messages to be received");
+        wait_until_drained(a, until_ns, "the other workers to receive the last messages");
     if (l->alone) check_drained(a);
     if (!l->alone || !a->peers) return;
     l->says_goodbye = true;
     peers_send_goodbye(a->peers);
-    wait_until_drained(a, env_now_ns(a->env) + GOODBYE_S * SECOND, "goodbye to go out");
+    wait_until_drained(a, env_now_ns(a->env) + GOODBYE_S * SECOND,
+                       "the last message of this worker to be sent");
 }
 
 // Errors that the program's next call would have returned: there is none.
@@ -135,7 +136,7 @@ static void leave(gw_scope *root, const way *way, int64_t timeout_ms) {
             scope_fail(root, GW_WRONG_STATE,
                        "%s must be called with the scope that was given to gw_rpc_init", function);
         else if (!root->error)
-            scope_fail(root, GW_WRONG_STATE, "%s without gw_rpc_init", function);
+            scope_fail(root, GW_WRONG_STATE, "%s was called without gw_rpc_init", function);
         return;
     }
     if (is_process_fork(a->mark)) {

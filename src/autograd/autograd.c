@@ -6,7 +6,7 @@
 gw_tensor *gw_requires_grad(gw_scope *s, gw_tensor *x) {
     if (!tensor_check(s, "requires_grad", x)) return tensor_poison_of(s);
     if (!x) {
-        scope_fail(s, GW_INVALID, "requires_grad: no tensor");
+        scope_fail(s, GW_INVALID, "requires_grad: the tensor is NULL");
         return tensor_poison_of(s);
     }
     if (!dtype_is_float((gw_dtype)x->dtype)) {
@@ -21,8 +21,8 @@ gw_tensor *gw_requires_grad(gw_scope *s, gw_tensor *x) {
     }
     if (x->node) {
         scope_fail(s, GW_INVALID,
-                   "requires_grad: the tensor is not a leaf: it is the result of an operator on a "
-                   "tensor that needs a gradient, and needs one already");
+                   "requires_grad: the tensor is not a leaf: it is the result of an operator, and "
+                   "already needs a gradient");
         return tensor_poison_of(s);
     }
     x->tape = &autograd_tape;

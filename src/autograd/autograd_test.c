@@ -48,11 +48,11 @@ static void nothing_is_no_leaf(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_requires_grad(s, NULL);
     assert_false(gw_needs_grad(NULL));
-    assert_fails(s, GW_INVALID, "requires_grad: no tensor");
+    assert_fails(s, GW_INVALID, "requires_grad: the tensor is NULL");
     s = gw_scope_open(NULL);
     gw_requires_grad(s, &tensor_poison);
     assert_false(gw_needs_grad(&tensor_poison));
-    assert_fails(s, GW_INVALID, "requires_grad: the tensor is of a scope that has failed");
+    assert_fails(s, GW_INVALID, "requires_grad: the tensor was made in a scope that has failed");
 }
 
 static void a_failed_scope_marks_nothing(void **state) {

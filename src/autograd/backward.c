@@ -21,7 +21,8 @@ static bool check(gw_scope *s, gw_tensor *loss, const gw_backward_options *o) {
         scope_fail_of(s, "backward", GW_INVALID, ".input_count is %d%s", o->input_count,
                       o->inputs ? "" : ", but .inputs is NULL");
     } else if (!tensor_needs_grad(loss)) {
-        fail(s, "this tensor needs no gradient, and was not computed from a tensor that does");
+        fail(s, "this tensor needs no gradient: it was not computed from a tensor that needs a "
+                "gradient");
     } else if (!o->gradient && loss->numel != 1) {
         scope_fail_of(s, "backward", GW_INVALID,
                       "the tensor has %" PRId64 " elements, not one: give its gradient (.gradient)",

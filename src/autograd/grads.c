@@ -129,7 +129,7 @@ bool grads_check_missed(gw_scope *s, const char *function, uint32_t left) {
     if (!gw_ok(s) || !left_is_missed(left, s, number_of(s))) return gw_ok(s);
     return scope_fail(s, GW_WRONG_STATE,
                       "%s: the backward passes of this scope left no gradient of these parameters, "
-                      "and %s: make this call in the scope that gw_backward was given",
+                      "and %s: make this call in the scope that was passed to gw_backward",
                       function, left_describe(left).text);
 }
 
@@ -145,7 +145,7 @@ bool grads_check_pass(gw_scope *s, const char *function, uint32_t left) {
     if (left)
         scope_fail(s, GW_WRONG_STATE,
                    "%s: no backward pass was made in this scope, and %s: make this call in the "
-                   "scope that gw_backward was given",
+                   "scope that was passed to gw_backward",
                    function, left_describe(left).text);
     else
         scope_fail(s, GW_WRONG_STATE,

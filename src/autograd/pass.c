@@ -54,7 +54,7 @@ static void close_lates(pass *p) {
 void pass_close(pass *p) {
     if (p->gates) {
         gw_error error = *scope_error(p->scope);
-        if (!error.status) error_set(&error, GW_CANCELLED, "the backward pass was given up");
+        if (!error.status) error_set(&error, GW_CANCELLED, "the backward pass was abandoned");
         gates_end(p, &error);
     }
     if (p->scope->env) close_lates(p);

@@ -329,7 +329,8 @@ static gw_status parse_word(const char *word, size_t size, signature *out, gw_er
         return error_set(error, GW_INVALID, "\"%.*s\" in its signature is not a kind of value",
                          (int)size, word);
     if (!optional && out->required < out->count)
-        return error_set(error, GW_INVALID, "\"%.*s\" stands behind an optional argument",
+        return error_set(error, GW_INVALID,
+                         "\"%.*s\" in its signature is required, but follows an optional parameter",
                          (int)size, word);
     if (out->count == PARAMETERS_MAX)
         return error_set(error, GW_LIMIT, "a signature can have at most %d parameters",

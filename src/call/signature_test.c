@@ -87,7 +87,7 @@ static void it_refuses_words_that_are_no_kinds(void **state) {
     refuse("int,", "\"\" in its signature is not a kind of value");
     refuse("?", "\"?\" in its signature is not a kind of value");
     refuse("..., int", "\"int\" in its signature is not a kind of value");
-    refuse("int?, int", "\"int\" stands behind an optional argument");
+    refuse("int?, int", "\"int\" in its signature is required, but follows an optional parameter");
 }
 
 GW_TESTS(call_signature, it_takes_anything_without_a_signature, it_takes_nothing_with_an_empty_one,

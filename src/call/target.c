@@ -25,8 +25,9 @@ gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *
     if (to.rref) {
         const target_class *target = calls_of(a)->target;
         if (target->agent_of(to.rref) != a)
-            return error_set(error, GW_INVALID,
-                             "the reference belongs to another agent, or is of a call that failed");
+            return error_set(
+                error, GW_INVALID,
+                "the reference belongs to another agent, or is the result of a call that failed");
         *out_rank = target->owner(to.rref);
         return GW_OK;
     }

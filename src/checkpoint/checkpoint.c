@@ -82,7 +82,7 @@ static void decode_header(checkpoint *c, const checkpoint_source *from, uint64_t
 static uint64_t header_size(checkpoint *c, const checkpoint_source *from) {
     uint8_t bytes[SIZE_BYTES];
     if (from->size < SIZE_BYTES)
-        scope_fail(c->scope, GW_INVALID, "%llu bytes are no checkpoint",
+        scope_fail(c->scope, GW_INVALID, "not a checkpoint: it has only %llu bytes",
                    (unsigned long long)from->size);
     if (!gw_ok(c->scope) || !from->read(from->context, bytes, SIZE_BYTES, 0)) return 0;
     reader r = reader_of(bytes, sizeof bytes);

@@ -44,7 +44,7 @@ static bool add_up(const checkpoint *c, uint32_t *sums) {
 
 void checkpoint_keep_checks(checkpoint *c) {
     if (json_object_get(c->texts, checks_name))
-        scope_fail(c->scope, GW_INVALID, "two texts would be called \"%s\"", checks_name);
+        scope_fail(c->scope, GW_INVALID, "two texts would have the name \"%s\"", checks_name);
     if (!c->count || !gw_ok(c->scope)) return;
     uint32_t *sums = gw_alloc(c->scope, (size_t)c->count * sizeof *sums);
     if (sums && add_up(c, sums)) checkpoint_put_checks(c, sums);

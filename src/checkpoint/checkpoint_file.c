@@ -47,7 +47,7 @@ static void save(gw_scope *s, const char *path, gw_map *values) {
 
 void gw_checkpoint_save(gw_scope *s, const char *path, gw_map *values) {
     if (gw_ok(s) && (!path || !values))
-        scope_fail(s, GW_INVALID, "gw_checkpoint_save: no %s", path ? "map" : "path");
+        scope_fail(s, GW_INVALID, "gw_checkpoint_save: the %s is NULL", path ? "map" : "path");
     if (!gw_ok(s)) return;
     gw_scope *t = scope_open_unrecorded(s);
     gw_scope_label(t, "%s", path);
@@ -65,7 +65,7 @@ static void load(gw_scope *s, const char *path, gw_map **out, gw_scope *out_scop
 
 gw_map *gw_checkpoint_load(gw_scope *s, const char *path) {
     gw_map *out = NULL;
-    if (gw_ok(s) && !path) scope_fail(s, GW_INVALID, "gw_checkpoint_load: no path");
+    if (gw_ok(s) && !path) scope_fail(s, GW_INVALID, "gw_checkpoint_load: the path is NULL");
     if (gw_ok(s)) {
         gw_scope *t = gw_scope_open(s);
         gw_scope_label(t, "%s", path);

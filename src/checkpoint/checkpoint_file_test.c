@@ -153,13 +153,13 @@ static void a_missing_entry_is_an_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_checkpoint_save(s, NULL, gw_map_open(s));
-    assert_string_equal(gw_scope_error(s)->text, "gw_checkpoint_save: no path");
+    assert_string_equal(gw_scope_error(s)->text, "gw_checkpoint_save: the path is NULL");
     gw_scope_clear(s);
     gw_checkpoint_save(s, "/nowhere/at/all", NULL);
-    assert_string_equal(gw_scope_error(s)->text, "gw_checkpoint_save: no map");
+    assert_string_equal(gw_scope_error(s)->text, "gw_checkpoint_save: the map is NULL");
     gw_scope_clear(s);
     assert_int_equal(gw_map_count(gw_checkpoint_load(s, NULL)), 0);
-    assert_string_equal(gw_scope_close(s).text, "gw_checkpoint_load: no path");
+    assert_string_equal(gw_scope_close(s).text, "gw_checkpoint_load: the path is NULL");
 }
 
 // ---- Loading ------------------------------------------------------------------------------------

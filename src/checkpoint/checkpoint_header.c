@@ -75,7 +75,7 @@ json_t *checkpoint_describe(const checkpoint *c) {
     for (int i = 0; i < c->count && gw_ok(s); i++) {
         const char *name = c->items[i].name;
         if (!strcmp(name, metadata_name) || json_object_get(out, name)) {
-            scope_fail(s, GW_INVALID, "two values would be called \"%.200s\"", name);
+            scope_fail(s, GW_INVALID, "two values would have the name \"%.200s\"", name);
         } else if (json_object_set_new(out, name, describe_entry(&c->items[i]))) {
             scope_fail(s, GW_INVALID, "the name \"%.200s\" is not UTF-8", name);
         }

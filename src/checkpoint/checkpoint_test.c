@@ -196,9 +196,9 @@ static void an_unsupported_value_is_an_error(void **state) {
         void (*put)(gw_scope *s, gw_map *values);
         const char *words;
     } all[] = {
-        { put_same_twice, "two values would be called \"a.b\"" },
-        { put_reserved, "two values would be called \"__metadata__\"" },
-        { put_reserved_text, "two texts would be called \"gradwire\"" },
+        { put_same_twice, "two values would have the name \"a.b\"" },
+        { put_reserved, "two values would have the name \"__metadata__\"" },
+        { put_reserved_text, "two texts would have the name \"gradwire\"" },
         { put_bad_name, "is not UTF-8" },
         { put_bad_text, "\"text\" is no UTF-8 text" },
         { put_error, "\"error\" is of kind error, which a checkpoint cannot have" },
@@ -304,7 +304,7 @@ static void sizes_of_headers_are_checked(void **state) {
     (void)state;
     bytes b = { 0 };
     bytes_put_u32(&b, 1);
-    assert_refused_with(b, GW_INVALID, "4 bytes are no checkpoint");
+    assert_refused_with(b, GW_INVALID, "not a checkpoint: it has only 4 bytes");
     b = file_of("{}", 0);
     b.data[0] = 9;
     assert_refused_with(b, GW_INVALID, "truncated: the header has 9 bytes, of which 2 are present");

@@ -48,7 +48,7 @@ static json_t *flatten_number(checkpoint *c, const char *path, gw_value v) {
 static json_t *flatten_text(checkpoint *c, const char *path, gw_value v) {
     bool is_whole = strlen(v.as.string) == v.size;
     if (!strcmp(path, tree_name) || json_object_get(c->texts, path)) {
-        scope_fail(c->scope, GW_INVALID, "two texts would be called \"%.200s\"", path);
+        scope_fail(c->scope, GW_INVALID, "two texts would have the name \"%.200s\"", path);
     } else if (!is_whole || json_object_set_new(c->texts, path, json_string(v.as.string))) {
         scope_fail(c->scope, GW_INVALID, "\"%.200s\" is no UTF-8 text", path);
     }

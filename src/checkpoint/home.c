@@ -109,7 +109,7 @@ void home_remove(gw_scope *s, const char *checkpoint) {
         if (is_ours(e->d_name)) unlink(home_file(s, checkpoint, e->d_name));
     if (d) closedir(d);
     if (rmdir(checkpoint) && errno != ENOENT)
-        log_line("the folder %.400s, which is no checkpoint any more, cannot be removed: %s",
+        log_line("the folder %.400s, which is no longer a checkpoint, cannot be removed: %s",
                  checkpoint, system_error_text(errno).text);
 }
 
@@ -161,8 +161,9 @@ static bool mark(gw_scope *s, const char *home, home_draft *out) {
     if (out->lock_fd < 0) return file_failed(s, "open");
     // Where a file system has no locks, a writer that is under way may be taken for a lost one.
     if (flock(out->lock_fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-        return scope_fail(s, GW_SYSTEM, "another process takes %s for a checkpoint that was left",
-                          path);
+        return scope_fail(
+            s, GW_SYSTEM,
+            "another process removes %s, because it regards it as an abandoned checkpoint", path);
     file f = { s, out->lock_fd };
     return file_write(&f, &out->token, sizeof out->token);
 }

@@ -177,7 +177,7 @@ static void files_of_others_are_left_alone(void **state) {
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         assert_true(exists("step-1", others[i]));
     assert_false(exists("step-1", "part-1-of-2.safetensors"));
-    assert_non_null(strstr(lines, "step-1, which is no checkpoint any more, cannot be removed"));
+    assert_non_null(strstr(lines, "step-1, which is no longer a checkpoint, cannot be removed"));
     home_unmark(s, path_of("step-2", NULL), &d);
     remove_home(s);
 }

@@ -54,7 +54,7 @@ static json_t *describe_weights(gw_scope *s, const checkpoint_index_contents *x)
         const char *name = shares_name(s, x->values, at);
         const char *file = checkpoint_index_part_name(s, x->writers[at->writer], x->members);
         if (gw_ok(s) && json_object_get(out, name))
-            scope_fail(s, GW_INVALID, "two values would be called \"%.200s\"", name);
+            scope_fail(s, GW_INVALID, "two values would have the name \"%.200s\"", name);
         else if (gw_ok(s) && json_object_set_new(out, name, json_string(file)))
             no_memory(s);
     }

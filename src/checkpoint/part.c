@@ -114,7 +114,8 @@ static bool run_thread(gw_scope *s, low_writer *w) {
                           system_thread_error_text(failed).text);
     pthread_join(thread, NULL);
     if (w->error_number == ECANCELED)
-        return scope_fail(s, GW_CANCELLED, "this worker has left the job before all was written");
+        return scope_fail(s, GW_CANCELLED,
+                          "this worker left the job before its part of the checkpoint was written");
     if (!w->error_number) return true;
     errno = w->error_number;
     return file_failed(s, "write");

@@ -61,9 +61,10 @@ static bool list_entries(reading *r, int number) {
         const char *name = p->header.items[i].name;
         const char *file = json_string_value(json_object_get(r->index.weight_map, name));
         if (!file || strcmp(file, p->name) != 0)
-            return scope_fail(r->scope, GW_INVALID,
-                              "%s has \"%.200s\", but the index does not list it there", p->name,
-                              name);
+            return scope_fail(
+                r->scope, GW_INVALID,
+                "%s has \"%.200s\", but the index does not list this name in that file", p->name,
+                name);
         if (json_object_set_new(r->places, name, json_pack("[i, i]", number, i)))
             return scope_fail(r->scope, GW_NO_MEMORY, "no memory for the names of a checkpoint");
     }
@@ -190,8 +191,8 @@ static bool read_ranges(reading *r, const char *name, const json_t *about) {
     for (size_t i = 0; i < json_array_size(ends); i++) {
         json_int_t end = json_integer_value(json_array_get(ends, i));
         if (end <= at || (i == last) != (end == count))
-            return scope_fail(s, GW_INVALID, "the ranges of \"%.200s\" do not make up the whole",
-                              name);
+            return scope_fail(s, GW_INVALID,
+                              "the ranges of \"%.200s\" do not cover the whole tensor", name);
         const char *range = gw_format(s, "%s[%lld:%lld]", name, (long long)at, (long long)end);
         present += gw_ok(s) && json_object_get(r->places, range) != NULL;
         at = end;

@@ -47,7 +47,7 @@ static bool all_can(restoring *r, const char *path, const gw_error *own) {
         gw_value v = gw_list_get(s, all, rank);
         if (v.kind != GW_STRING) continue;
         if (r->rank == 0)
-            log_line("%.300s is skipped, since it is no whole checkpoint: %s", path,
+            log_line("%.300s is skipped, because it is not a complete checkpoint: %s", path,
                      gw_string_of(s, v));
         return false;
     }
@@ -91,7 +91,7 @@ static bool try(restoring *r, const char *path, outcome *out) {
 static gw_map *take(restoring *r, const outcome *x) {
     if (r->out_own && x->has_own && x->members != r->members) {
         scope_fail(r->scope, GW_MISMATCH,
-                   "the checkpoint has values of each of %d members (.own), and is restored by %d",
+                   "the checkpoint has values of %d members (.own), but %d members restore it",
                    x->members, r->members);
         return NULL;
     }
@@ -112,7 +112,7 @@ gw_map *gw_checkpoint_restore_with(gw_scope *s, const char *folder, gw_group *gr
                                    gw_checkpoint_restore_options options) {
     gw_scope *t = gw_scope_open(s);
     if (gw_ok(t) && (!folder || !*folder))
-        scope_fail(t, GW_INVALID, "gw_checkpoint_restore: no folder");
+        scope_fail(t, GW_INVALID, "gw_checkpoint_restore: no folder is given");
     restoring r = {
         .scope = t,
         .out = s,

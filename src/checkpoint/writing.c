@@ -94,7 +94,7 @@ static void choose_writers(writing *w) {
     bool is_writer = home_has_mark(s, w->path, w->draft.token);
     if (w->has_own && !is_writer)
         error_set(&error, GW_INVALID,
-                  "%s has values of its own (.own), but does not see the folder %.400s",
+                  "%s has values of its own (.own), but cannot access the folder %.400s",
                   w->agent->name, w->path);
     gw_list *all = gather(w, error.status ? gw_value_of(&error) : gw_value_of(is_writer));
     w->writers = gw_alloc(s, (size_t)w->members * sizeof *w->writers);
@@ -210,7 +210,7 @@ static void check_file(gw_scope *s, const writing *w, const char *name, part_fac
     const char *path = home_file(s, w->path, name);
     if (!gw_ok(s)) return;
     if (stat(path, &about))
-        scope_fail(s, GW_SYSTEM, "%s, which rank %d has written, is not there", path, rank);
+        scope_fail(s, GW_SYSTEM, "%s, which rank %d has written, is missing", path, rank);
     else if ((uint64_t)about.st_size != facts.size)
         scope_fail(s, GW_SYSTEM, "%s has %lld bytes, but rank %d has written %llu", path,
                    (long long)about.st_size, rank, (unsigned long long)facts.size);

@@ -44,8 +44,9 @@ static gw_value join_lists(gw_scope *s, gw_list *items, int depth) {
     for (int i = 1; i < gw_list_count(items); i++) {
         int other = gw_list_count(gw_list_get(s, items, i).as.list);
         if (other == size) continue;
-        scope_fail(s, GW_INVALID, "gw_default_collate: one list has %d elements, another list %d",
-                   size, other);
+        scope_fail(s, GW_INVALID,
+                   "gw_default_collate: one list has %d elements, but another list has %d", size,
+                   other);
         return gw_none();
     }
     gw_list *joined = gw_list_open(s);
@@ -98,7 +99,8 @@ static gw_value put_together(gw_scope *s, gw_list *items, int depth) {
     case GW_LIST: return join_lists(s, items, depth);
     case GW_MAP: return join_maps(s, items, depth);
     default:
-        scope_fail(s, GW_INVALID, "gw_default_collate: items of kind %s cannot be put together",
+        scope_fail(s, GW_INVALID,
+                   "gw_default_collate: items of kind %s cannot be combined into a batch",
                    gw_kind_name(kind));
         return gw_none();
     }
@@ -106,6 +108,6 @@ static gw_value put_together(gw_scope *s, gw_list *items, int depth) {
 
 gw_value gw_default_collate(gw_scope *s, void *unused, gw_list *items) {
     (void)unused;
-    if (gw_ok(s) && !items) scope_fail(s, GW_INVALID, "gw_default_collate: no list");
+    if (gw_ok(s) && !items) scope_fail(s, GW_INVALID, "gw_default_collate: the list is NULL");
     return put_together(s, items, LIMIT_NESTING);
 }

@@ -75,7 +75,7 @@ static void mixed_items_are_refused(void **state) {
     assert_refuses("the first item is int, item 1 is string", 1, "two");
     assert_refuses("items of kind none", gw_none(), gw_none());
     assert_refuses("gw.stack", gw_ones(s, GW_F32, 2), gw_ones(s, GW_F32, 3));
-    assert_refuses("one list has 1 elements, another list 2", items_of(s, GW_ARGS(1)),
+    assert_refuses("one list has 1 elements, but another list has 2", items_of(s, GW_ARGS(1)),
                    items_of(s, GW_ARGS(1, 2)));
     assert_refuses("name", person(s, "ada", 36), gw_map_open(s));
     gw_scope *s = gw_scope_open(NULL);

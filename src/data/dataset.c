@@ -88,7 +88,7 @@ static bool check_rows(gw_scope *s, const char *name, gw_tensor *const *tensors,
 gw_dataset *gw_tensor_dataset_with(gw_scope *s, const char *name, gw_tensor *const *tensors,
                                    int count) {
     if (!check_name(s, "gw_tensor_dataset", name)) return &poison;
-    if (count < 1) scope_fail(s, GW_INVALID, "gw_tensor_dataset: %s: no tensors", name);
+    if (count < 1) scope_fail(s, GW_INVALID, "gw_tensor_dataset: %s: no tensors are given", name);
     if (!scope_check_array(s, "gw_tensor_dataset", tensors, count)) return &poison;
     if (count < 1 || !check_rows(s, name, tensors, count)) return &poison;
     gw_dataset *d = new_dataset(s, name, gw_size(tensors[0], 0));

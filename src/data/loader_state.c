@@ -40,7 +40,7 @@ static void check(gw_scope *s, const gw_data_loader *l, const int64_t *numbers) 
 void gw_data_loader_load_state_dict(gw_scope *s, gw_data_loader *l, gw_map *map) {
     int64_t numbers[NUMBER_COUNT] = { 0 };
     if (!loader_check(s, l, "gw_data_loader_load_state_dict")) return;
-    if (!map) scope_fail(s, GW_INVALID, "gw_data_loader_load_state_dict: no map");
+    if (!map) scope_fail(s, GW_INVALID, "gw_data_loader_load_state_dict: the map is NULL");
     for (int i = 0; i < NUMBER_COUNT && gw_ok(s); i++) numbers[i] = number_of(s, map, names[i]);
     if (gw_ok(s) && gw_map_count(map) != NUMBER_COUNT)
         scope_fail(s, GW_INVALID,

@@ -170,7 +170,8 @@ static bool are_usable(gw_scope *s, agent *a, const char *function, gw_future *c
         if (fs[i] && fs[i] != &future_poison && fs[i]->agent == a) continue;
         return scope_fail(
             s, GW_INVALID,
-            "future %d is NULL, belongs to another agent, or is of a call that failed", i);
+            "future %d is NULL, belongs to another agent, or is the result of a call that failed",
+            i);
     }
     return true;
 }

@@ -34,8 +34,8 @@ static void follow(gw_scope *s, gw_future *f, gw_future *in) {
     gw_error error;
     if (in == &future_poison || in->agent != f->agent || in == f) {
         error_set(&error, GW_INVALID,
-                  "this future cannot be completed by itself, by a future of another agent or by a "
-                  "future of a call that failed");
+                  "this future cannot be completed by itself, by a future of another agent, or by "
+                  "the result of a call that failed");
         complete(s, f, result_of_error(&error));
         return;
     }
@@ -318,14 +318,14 @@ static bool is_usable(gw_scope *s, const gw_future *f) {
                    "the future belongs to the parent of this process, which was forked");
     } else {
         scope_fail(s, GW_INVALID, "%s",
-                   f ? "the future is of a call that failed in its own scope"
+                   f ? "the future is the result of a call that failed in another scope"
                      : "the future is NULL");
     }
     return false;
 }
 
 static bool has_body(gw_scope *s, bool has) {
-    if (!has) scope_fail(s, GW_INVALID, "no function is given to run after the future: it is NULL");
+    if (!has) scope_fail(s, GW_INVALID, "the function to run after the future is NULL");
     return has;
 }
 

@@ -26,7 +26,7 @@ static bool is_usable(gw_scope *s, const gw_future *f) {
     if (s->error) return false;
     if (!f || f == &future_poison) {
         scope_fail(s, GW_INVALID,
-                   f ? "the future is of a call that failed in its own scope"
+                   f ? "the future is the result of a call that failed in another scope"
                      : "the future is NULL");
     } else if (is_process_fork(f->agent->mark)) {
         scope_fail(s, GW_WRONG_STATE,
@@ -72,7 +72,7 @@ gw_value gw_wait(gw_scope *s, gw_future *f) {
 gw_value gw_future_value(gw_scope *s, gw_future *f) {
     if (!is_usable(s, f)) return gw_none();
     if (future_result(f)) return future_give(f, s);
-    scope_fail(s, GW_WRONG_STATE, "the future is not done");
+    scope_fail(s, GW_WRONG_STATE, "the future has not resolved");
     return gw_none();
 }
 

@@ -309,7 +309,8 @@ static gw_status add(membership *ms, int rank, uint64_t incarnation, const char 
     snprintf(f.name, sizeof f.name, "%s", name);
     snprintf(f.addresses, sizeof f.addresses, "%s", addresses);
     if (rank < 0 || rank >= LIMIT_WORKERS)
-        return error_set(error, GW_LIMIT, "rank %d: at most %d workers", rank, LIMIT_WORKERS);
+        return error_set(error, GW_LIMIT, "rank %d is too large: a job has at most %d workers",
+                         rank, LIMIT_WORKERS);
     if (member_find(ms, rank)) return error_set(error, GW_DUPLICATE, "rank %d is taken", rank);
     member *x = member_make(ms, &f, 0);
     if (!x) return error_set(error, GW_NO_MEMORY, "no memory for %s", name);

@@ -65,11 +65,10 @@ static gw_status check_identity(const connection *l, const handshake *h, gw_erro
                             is_party(&p->client, h->from_rank, h->from_incarnation) &&
                             is_party(&p->server, h->to_rank, h->to_incarnation)
                       : h->kind != HANDSHAKE_STORE || p->purpose == TLS_STORE;
-    return agrees
-               ? GW_OK
-               : error_set(error, GW_PROTOCOL,
-                           "its first message names another worker than %s, which its key is for",
-                           p->client.name);
+    return agrees ? GW_OK
+                  : error_set(error, GW_PROTOCOL,
+                              "its first message does not name %s, the worker of its key",
+                              p->client.name);
 }
 
 // TLS-15

@@ -242,7 +242,8 @@ static gw_value forward_values(gw_scope *s, gw_module *m, const gw_args *a) {
     gw_tensor *query = gw_arg_tensor(s, a, 0), *key = gw_arg_tensor_or_null(s, a, 1),
               *value = gw_arg_tensor_or_null(s, a, 2);
     if (gw_ok(s) && (!key || !value))
-        scope_fail(s, GW_INVALID, "gw_nn_multihead_attention_call: no %s", key ? "value" : "key");
+        scope_fail(s, GW_INVALID, "gw_nn_multihead_attention_call: the %s is missing",
+                   key ? "value" : "key");
     if (!gw_ok(s)) return gw_none();
     gw_attention_result r = run(s, m, query, key, value, options);
     gw_list *out = gw_list_open(s);
@@ -312,7 +313,9 @@ static bool check_sizes(gw_scope *s, const attention *a) {
                    "must have 1 or more",
                    (long long)a->kdim, (long long)a->vdim);
     else if (!(a->dropout >= 0 && a->dropout <= 1))
-        scope_fail(s, GW_INVALID, "gw_nn_multihead_attention: %g is no probability", a->dropout);
+        scope_fail(s, GW_INVALID,
+                   "gw_nn_multihead_attention: dropout is %g, but must be a probability: 0 to 1",
+                   a->dropout);
     return gw_ok(s);
 }
 

@@ -185,7 +185,7 @@ static void impossible_options_are_refused(void **state) {
         4, 0, plain,
         "gw_nn_multihead_attention: 4 features cannot be divided equally among 0 heads");
     assert_not_opened(4, 2, GW_OPTIONS(gw_nn_attention_options, .dropout = 2),
-                      "gw_nn_multihead_attention: 2 is no probability");
+                      "gw_nn_multihead_attention: dropout is 2, but must be a probability: 0 to 1");
     assert_not_opened(4, 2, GW_OPTIONS(gw_nn_attention_options, .kdim = -1),
                       "gw_nn_multihead_attention: keys have -1 features and values 4, but each "
                       "must have 1 or more");

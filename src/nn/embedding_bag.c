@@ -171,7 +171,7 @@ static bool check_weights(gw_scope *s, const embedding_bag *e, const gw_tensor *
                           const gw_tensor *weights) {
     if (!weights) return true;
     if (e->options.mode != GW_BAG_SUM)
-        fail(s, "only sums take weights");
+        fail(s, "per_sample_weights can be used only with GW_BAG_SUM");
     else if (gw_dims(weights) != gw_dims(index) || gw_numel(weights) != gw_numel(index) ||
              gw_size(weights, 0) != gw_size(index, 0))
         fail(s, "there must be one weight for each index");

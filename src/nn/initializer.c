@@ -14,8 +14,8 @@ static bool may_begin(gw_scope *s, const gw_tensor *x, const char *name, int dim
     if (gw_dtype_of(x) > GW_BF16)
         scope_fail(s, GW_INVALID, "%s: %s is not a float", name, gw_dtype_name(gw_dtype_of(x)));
     else if (x->dims < dims)
-        scope_fail(s, GW_INVALID, "%s: %d dimensions, but there must be at least %d", name, x->dims,
-                   dims);
+        scope_fail(s, GW_INVALID, "%s: x has %d dimensions, but must have at least %d", name,
+                   x->dims, dims);
     return gw_ok(s);
 }
 
@@ -64,7 +64,8 @@ gw_tensor *gw_init_eye(gw_scope *s, gw_tensor *x) {
     if (!may_begin(s, x, "gw_init_eye", 2)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     if (x->dims != 2)
-        scope_fail(t, GW_INVALID, "gw_init_eye: %d dimensions are no matrix", x->dims);
+        scope_fail(t, GW_INVALID, "gw_init_eye: x has %d dimensions, but must be a matrix",
+                   x->dims);
     gw_tensor *ones = gw_ones_with(t, gw_dtype_of(x), shape_of(x));
     return finish(s, t, x, gw_tril(t, gw_triu(t, ones, 0), 0));
 }
@@ -253,7 +254,8 @@ gw_tensor *(gw_init_sparse)(gw_scope *s, gw_tensor *x, double sparsity, double s
     if (!may_begin(s, x, "gw_init_sparse", 2)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     if (x->dims != 2)
-        scope_fail(t, GW_INVALID, "gw_init_sparse: %d dimensions are no matrix", x->dims);
+        scope_fail(t, GW_INVALID, "gw_init_sparse: x has %d dimensions, but must be a matrix",
+                   x->dims);
     else if (!(sparsity >= 0 && sparsity <= 1))
         scope_fail(t, GW_INVALID, "gw_init_sparse: sparsity %g is not between 0 and 1", sparsity);
     // The first of each column in a random order become 0.

@@ -82,9 +82,9 @@ static void invalid_targets_are_errors(void **state) {
     expect_fails(s, x, "gw_init_uniform: i64 is not a float");
     gw_tensor *bias = gw_zeros(s, GW_F32, 3), *weight = gw_zeros(s, GW_F32, 3, 2, 2);
     gw_init_kaiming_uniform(s, bias, 0, GW_FAN_IN, GW_GAIN_RELU);
-    expect_fails(s, bias, "gw_init_kaiming_uniform: 1 dimensions, but there must be at least 2");
+    expect_fails(s, bias, "gw_init_kaiming_uniform: x has 1 dimensions, but must have at least 2");
     gw_init_eye(s, weight);
-    expect_fails(s, weight, "gw_init_eye: 3 dimensions are no matrix");
+    expect_fails(s, weight, "gw_init_eye: x has 3 dimensions, but must be a matrix");
     gw_init_dirac(s, weight, 2);
     expect_fails(s, weight, "gw_init_dirac: 3 channels cannot be divided equally among 2 groups");
     gw_init_sparse(s, gw_zeros(s, GW_F32, 2, 2), 1.5, 1);

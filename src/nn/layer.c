@@ -39,7 +39,7 @@ static gw_tensor *forward_dropout(gw_scope *s, gw_module *m, gw_tensor *x) {
 }
 gw_module *gw_nn_dropout(gw_scope *s, double p) {
     if (gw_ok(s) && !(p >= 0 && p <= 1))
-        scope_fail(s, GW_INVALID, "gw_nn_dropout: %g is no probability", p);
+        scope_fail(s, GW_INVALID, "gw_nn_dropout: p is %g, but must be a probability: 0 to 1", p);
     return layer(s, "dropout", forward_dropout, p);
 }
 

@@ -109,7 +109,7 @@ static void dropout_requires_a_probability(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_nn_dropout(s, 1.5);
     gw_error e = gw_scope_close(s);
-    assert_non_null(strstr(e.text, "1.5 is no probability"));
+    assert_non_null(strstr(e.text, "p is 1.5, but must be a probability: 0 to 1"));
 }
 
 static void flatten_joins_dimensions(void **state) {

@@ -219,8 +219,8 @@ void gw_module_register_module(gw_scope *s, gw_module *m, const char *name, gw_m
         return;
     }
     if (m->depth + 1 + height_of(child) > MODULE_DEPTH_MAX) {
-        scope_fail(s, GW_LIMIT, "%s: \"%s\": modules are at most %d inside each other", m->name,
-                   name, MODULE_DEPTH_MAX);
+        scope_fail(s, GW_LIMIT, "%s: \"%s\": modules can be nested at most %d deep", m->name, name,
+                   MODULE_DEPTH_MAX);
         return;
     }
     if (add_part(s, m, &m->children, name, child)) put_at_depth(child, m->depth + 1);

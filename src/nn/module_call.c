@@ -72,7 +72,7 @@ static gw_value values_forward(gw_scope *s, gw_module *m, gw_values in) {
 static gw_tensor *check_output(gw_scope *s, const gw_module *m, gw_tensor *y) {
     if (!tensor_check(s, m->name, y)) return tensor_poison_of(s);
     if (y) return y;
-    scope_fail(s, GW_INVALID, "%s: its forward gave no output", m->name);
+    scope_fail(s, GW_INVALID, "%s: its forward returned no output", m->name);
     return tensor_poison_of(s);
 }
 
@@ -110,7 +110,7 @@ static gw_value forward(gw_scope *s, gw_module *m, const typed_call *c, gw_value
     if (m->remote) return m->remote->call(s, m, c, in);
     gw_value v = m->forward_values ? values_forward(s, m, in) : forward_tensor(s, m, in);
     if (tensor_check(s, m->name, first_tensor(v)) && v.kind == GW_NONE)
-        scope_fail(s, GW_INVALID, "%s: its forward gave no output", m->name);
+        scope_fail(s, GW_INVALID, "%s: its forward returned no output", m->name);
     return v;
 }
 

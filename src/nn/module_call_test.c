@@ -44,9 +44,9 @@ static void missing_values_are_errors(void **state) {
     gw_nn_gru_call(s, gru, NULL, .h0 = x);
     assert_refused(s, "gw_nn_gru_call: the first input is NULL");
     gw_nn_multihead_attention_call(s, attention, x, NULL, x);
-    assert_refused(s, "gw_nn_multihead_attention_call: no key");
+    assert_refused(s, "gw_nn_multihead_attention_call: the key is missing");
     gw_nn_multihead_attention_call(s, attention, x, x, NULL);
-    assert_refused(s, "gw_nn_multihead_attention_call: no value");
+    assert_refused(s, "gw_nn_multihead_attention_call: the value is missing");
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
@@ -58,8 +58,8 @@ static void poison_is_refused(void **state) {
     gw_rnn_result r = gw_nn_gru_call(s, gw_nn_gru(s, 2, 3), x, .h0 = &tensor_poison);
     assert_true(tensor_is_poison(r.output));
     assert_true(tensor_is_poison(r.h));
-    assert_refused(s,
-                   "gw_nn_gru_call: the tensor is of a scope that has failed: it was never made");
+    assert_refused(
+        s, "gw_nn_gru_call: the tensor was made in a scope that has failed: it was never made");
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
@@ -121,9 +121,9 @@ static void mismatched_values_are_errors(void **state) {
     gw_module_call_value(s, relu, 2);
     assert_refused(s, "relu takes one tensor, not int");
     gw_module_call_value(s, odd, x);
-    assert_refused(s, "odd: its forward gave no output");
+    assert_refused(s, "odd: its forward returned no output");
     gw_module_call(s, odd, x);
-    assert_refused(s, "odd: its forward gave no output");
+    assert_refused(s, "odd: its forward returned no output");
     gw_module_call_value(s, NULL, x);
     assert_refused(s, "gw_module_call_value: no module");
     gw_module_call_value(s, gw_nn_gru(s, 2, 3), x, x, x, x);

@@ -191,11 +191,11 @@ static void a_forward_gives_an_output(void **state) {
     gw_tensor *lost = gw_keep(s, gw_ones(failed, GW_F32)), *x = gw_ones(s, GW_F32);
     assert_int_equal(gw_scope_close(failed).status, GW_REMOTE);
     gw_module_call(s, gw_module_open(s, "idle", forward_nothing, NULL), x);
-    assert_refused(s, "idle: its forward gave no output");
+    assert_refused(s, "idle: its forward returned no output");
     gw_module_call(s, gw_module_open(s, "idle", forward_nothing, lost), x);
-    assert_refused(s, "idle: the tensor is of a scope that has failed: something else");
+    assert_refused(s, "idle: the tensor was made in a scope that has failed: something else");
     gw_module_call(s, gw_nn_relu(s), lost);  // as operators do
-    assert_refused(s, "relu: the tensor is of a scope that has failed: something else");
+    assert_refused(s, "relu: the tensor was made in a scope that has failed: something else");
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 

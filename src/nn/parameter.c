@@ -50,7 +50,7 @@ static bool reach(void *context, const module_path *at, gw_tensor *x) {
 static bool find_numbered(const gw_module *m, int index, numbered *out) {
     if (!gw_ok(out->scope)) return false;
     if (!m)
-        return scope_fail(out->scope, GW_INVALID, "%s %d was requested of a NULL module",
+        return scope_fail(out->scope, GW_INVALID, "%s %d was requested, but the module is NULL",
                           kind_name(out->kind), index);
     out->left = index;
     if (index >= 0 && !module_each_tensor(m, out->kind, NULL, reach, out)) return gw_ok(out->scope);

@@ -51,7 +51,8 @@ static bool check_settings(gw_scope *s, const recurrent *r) {
     else if (r->layers < 1 || r->layers > 999)
         scope_fail(s, GW_INVALID, "%s: .layers is %d, but must be 1 to 999", name, r->layers);
     else if (!(r->dropout >= 0 && r->dropout <= 1))
-        scope_fail(s, GW_INVALID, "%s: %g is no probability", name, r->dropout);
+        scope_fail(s, GW_INVALID, "%s: dropout is %g, but must be a probability: 0 to 1", name,
+                   r->dropout);
     return gw_ok(s);
 }
 

@@ -120,7 +120,7 @@ static void mismatched_arguments_are_errors(void **state) {
     gw_nn_rnn(s, 3, 4, .layers = -1);
     expect_fails(s, "gw_nn_rnn: .layers is -1, but must be 1 to 999");
     gw_nn_rnn(s, 3, 4, .dropout = 2);
-    expect_fails(s, "gw_nn_rnn: 2 is no probability");
+    expect_fails(s, "gw_nn_rnn: dropout is 2, but must be a probability: 0 to 1");
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 

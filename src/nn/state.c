@@ -245,7 +245,7 @@ void gw_module_load_state_dict_with(gw_scope *s, gw_module *m, gw_map *state,
                                     gw_module_load_state_dict_options options) {
     if (!module_is_usable(s, "gw_module_load_state_dict", m)) return;
     if (!state) {
-        scope_fail(s, GW_INVALID, "gw_module_load_state_dict: no map");
+        scope_fail(s, GW_INVALID, "gw_module_load_state_dict: the map is NULL");
         return;
     }
     gw_scope *t = scope_open_unrecorded(s);

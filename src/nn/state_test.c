@@ -190,7 +190,7 @@ static const misfit misfits[] = {
     { have_another_shape, "does not fit: \"0.weight\" is f32 4x3, not f32 3x4; nothing" },
     { have_another_dtype, "\"1.count\" is f32 scalar, not i64 scalar" },
     { have_rows, "\"0.weight\" is f32 3x4 sparse by rows, not f32 3x4; nothing" },
-    { have_a_failed_one, "2.bias: the tensor is of a scope that has failed" },
+    { have_a_failed_one, "2.bias: the tensor was made in a scope that has failed" },
     { have_no_tensor, "\"2.bias\" is of kind int, not a tensor" },
     { lack_and_have, "state has \"3.bias\", which the module does not have; nothing has changed" },
     { have_everything_wrong, "lacks \"2.bias\"; it has \"extra\", which the module does not have; "
@@ -282,7 +282,7 @@ static void a_missing_entry_is_an_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module_load_state_dict(s, gw_nn_relu(s), NULL);
-    assert_string_equal(gw_scope_error(s)->text, "gw_module_load_state_dict: no map");
+    assert_string_equal(gw_scope_error(s)->text, "gw_module_load_state_dict: the map is NULL");
     gw_scope_clear(s);
     gw_module_load_state_dict(s, NULL, gw_map_open(s));
     assert_string_equal(gw_scope_error(s)->text, "gw_module_load_state_dict: no module");

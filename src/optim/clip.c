@@ -169,11 +169,12 @@ static bool check_pass(gw_scope *s, const gw_list *params) {
 
 double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm) {
     if (gw_ok(s) && !params)
-        scope_fail(s, GW_INVALID, "gw_clip_grad_norm: no list");
+        scope_fail(s, GW_INVALID, "gw_clip_grad_norm: the list of parameters is NULL");
     else if (gw_ok(s) && !gw_list_count(params))
         scope_fail(s, GW_INVALID, "gw_clip_grad_norm: the list of parameters is empty");
     else if (gw_ok(s) && !(max_norm >= 0))
-        scope_fail(s, GW_INVALID, "gw_clip_grad_norm: %g is no norm", max_norm);
+        scope_fail(s, GW_INVALID, "gw_clip_grad_norm: max_norm is %g, but must be 0 or more",
+                   max_norm);
     if (!gw_ok(s)) {
         report_failure(s, params);
         return 0;

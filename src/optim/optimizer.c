@@ -199,7 +199,9 @@ int64_t gw_optimizer_steps(const gw_optimizer *o) {
 
 static bool is_rate(gw_scope *s, const char *function, double lr) {
     if (lr >= 0 && isfinite(lr)) return true;
-    return scope_fail(s, GW_INVALID, "%s: %g is no learning rate", function, lr);
+    return scope_fail(s, GW_INVALID,
+                      "%s: the learning rate is %g, but must be finite and 0 or more", function,
+                      lr);
 }
 
 void gw_optimizer_set_lr(gw_scope *s, gw_optimizer *o, double lr) {

@@ -164,8 +164,9 @@ static bool is_off(const gw_scaler *c) {
 
 static bool check_stage(gw_scope *s, const scaling *k, scaling_stage before, const char *function) {
     if (k->stage >= before)
-        scope_fail(s, GW_WRONG_STATE, "%s: the optimizer was %s already since gw_scaler_update",
-                   function, k->stage == STEPPED ? "stepped" : "unscaled");
+        scope_fail(s, GW_WRONG_STATE,
+                   "%s: the optimizer was already %s after the last gw_scaler_update", function,
+                   k->stage == STEPPED ? "stepped" : "unscaled");
     return gw_ok(s);
 }
 

@@ -153,9 +153,9 @@ static void small_gradients_of_f16_are_not_lost(void **state) {
 static void nothing_is_done_twice_before_an_update(void **state) {
     (void)state;
     static const char *const words[] = {
-        "gw_scaler_unscale: the optimizer was unscaled already since gw_scaler_update",
-        "gw_scaler_unscale: the optimizer was stepped already since gw_scaler_update",
-        "gw_scaler_step: the optimizer was stepped already since gw_scaler_update",
+        "gw_scaler_unscale: the optimizer was already unscaled after the last gw_scaler_update",
+        "gw_scaler_unscale: the optimizer was already stepped after the last gw_scaler_update",
+        "gw_scaler_step: the optimizer was already stepped after the last gw_scaler_update",
     };
     for (int i = 0; i < 3; i++) {
         gw_scope *root = gw_scope_open(NULL), *s = gw_scope_open(root);

@@ -90,7 +90,7 @@ static block *read_state(gw_scope *s, map_reading *r, const char *key, const gw_
     if (!gw_ok(s)) return NULL;
     gw_tensor *x = v.as.tensor;
     if (v.kind != GW_TENSOR || gw_layout_of(x) != GW_STRIDED) {
-        scope_fail(s, GW_INVALID, "%s: \"%s\" is no dense tensor", r->what, key);
+        scope_fail(s, GW_INVALID, "%s: \"%s\" must be a dense tensor", r->what, key);
         return NULL;
     }
     bool fits = x->dtype == like->dtype && x->dims == like->dims;

@@ -131,7 +131,7 @@ static void mismatched_state_changes_nothing(void **state) {
         { "group.0.lr", gw_value_of(-0.5), "\"group.0.lr\" is -0.5" },
         { "0.step", none, "\"0.step\" is missing" },
         { "1.momentum_buffer", none, "\"1.momentum_buffer\" is missing" },
-        { "0.momentum_buffer", gw_value_of(3), "\"0.momentum_buffer\" is no dense tensor" },
+        { "0.momentum_buffer", gw_value_of(3), "\"0.momentum_buffer\" must be a dense tensor" },
         { "0.momentum_buffer", gw_value_of(small),
           "\"0.momentum_buffer\" has f64 2, but its parameter has f64 2x3" },
         { "0.momentum_buffer", gw_value_of(narrow), "has f32 2x3, but its parameter has f64 2x3" },

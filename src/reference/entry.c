@@ -9,7 +9,7 @@
 
 gw_status no_such_reference(gw_error *error) {
     return error_set(error, GW_REF_LOST,
-                     "the reference does not exist, or does not exist any more");
+                     "the owner does not have the reference: it was released, or never existed");
 }
 
 // ---- Life ---------------------------------------------------------------------------------------

@@ -33,10 +33,12 @@ static void fetch_unlisted(gw_scope *s, int rank, void *context) {
     uint64_t fork = r->fork;
     r->fork = id_of(0, 99999);
     gw_to_here(s, r);
-    expect(s, GW_REF_LOST, "w1: the reference does not exist, or does not exist any more");
+    expect(s, GW_REF_LOST,
+           "w1: the owner does not have the reference: it was released, or never existed");
     gw_wait(s, gw_rpc_async(s, 2, "fetch_make", gw_by_value(s, r)));
     expect(s, GW_REF_LOST,
-           "w2: fetch_make: w1: the reference does not exist, or does not exist any more");
+           "w2: fetch_make: w1: the owner does not have the reference: it was released, or never "
+           "existed");
     r->fork = fork;
     assert_int_equal(gw_item_int(s, gw_select(s, gw_to_here(s, r), 0, 0)), 4);
 }

@@ -73,7 +73,8 @@ static void request_late(gw_scope *s, int rank, void *context) {
     env_leave(a->env);
     gw_rpc_sync(s, 1, "fork_make", 0);
     gw_to_here_value(s, late);
-    expect(s, GW_REF_LOST, "the reference does not exist, or does not exist any more");
+    expect(s, GW_REF_LOST,
+           "the owner does not have the reference: it was released, or never existed");
     handle_release(late);
 }
 

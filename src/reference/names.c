@@ -123,7 +123,7 @@ static const function name_functions[] = {
 
 static void explain_timeout(gw_scope *s, const char *name) {
     char what[GW_NAME_MAX + 64];
-    snprintf(what, sizeof what, "gw_named: nothing has been named \"%.*s\"", GW_NAME_MAX, name);
+    snprintf(what, sizeof what, "gw_named: no value has been named \"%.*s\"", GW_NAME_MAX, name);
     scope_explain_error(s, what);
 }
 
@@ -146,7 +146,7 @@ gw_rref *gw_named_with(gw_scope *s, gw_target to, const char *name) {
 static gw_status put_on_loop(agent *a, gw_rref *r, const char *name, gw_error *error) {
     names *n = names_of(a);
     if (n->is_leaving)
-        return error_set(error, GW_WRONG_STATE, "gw_rref_set_name: %s leaves", a->name);
+        return error_set(error, GW_WRONG_STATE, "gw_rref_set_name: %s is leaving the job", a->name);
     if (map_find_name(&n->entries, name))
         return error_set(error, GW_DUPLICATE, "%s has named another value \"%s\"", a->name, name);
     if (!map_put_name(&n->entries, name, r->entry))

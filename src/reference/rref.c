@@ -89,7 +89,7 @@ bool rref_is_usable(gw_scope *s, const gw_rref *r) {
     if (s->error) return false;
     if (!r || !r->agent)
         return scope_fail(s, GW_INVALID, "%s",
-                          r ? "the reference is of a call that failed in its own scope"
+                          r ? "the reference is the result of a call that failed in another scope"
                             : "the reference is NULL");
     gw_error error;
     bool left = agent_is_closed(r->agent);

@@ -247,7 +247,9 @@ static void it_ends_with_a_peer_that_answers_nonsense(void **state) {
     i = (impostor){ .waits_for = 56 };
     put_handshake(&i,
                   &(handshake){ .kind = HANDSHAKE_WELCOME, .connection_number = 1, .received = 5 });
-    expect_loss(&i, GW_PROTOCOL, "p1 (rank 1) broke the protocol: frame 5 acknowledged, 0 sent");
+    expect_loss(&i, GW_PROTOCOL,
+                "p1 (rank 1) broke the protocol: the peer has acknowledged frame 5, but only frame "
+                "0 was sent");
 }
 
 static void it_ends_with_a_peer_that_breaks_the_protocol(void **state) {

@@ -74,7 +74,8 @@ static bool make_room_for(peers *p, int rank) {
 gw_status peers_add(peers *p, int rank, uint64_t incarnation, const char *name,
                     const char *addresses, gw_error *error) {
     if (rank < 0 || rank >= LIMIT_WORKERS)
-        return error_set(error, GW_LIMIT, "rank %d: at most %d workers", rank, LIMIT_WORKERS);
+        return error_set(error, GW_LIMIT, "rank %d is too large: a job has at most %d workers",
+                         rank, LIMIT_WORKERS);
     if (rank == p->options.rank || peer_find(p, (uint32_t)rank))
         return error_set(error, GW_DUPLICATE, "rank %d is taken: %s cannot have it", rank, name);
     peer *x = make_room_for(p, rank) ? peer_open(p, rank, incarnation, name, addresses) : NULL;

@@ -50,7 +50,8 @@ void refuse(connection *l, refusal_reason reason, uint64_t connection_number, co
 // Answers a handshake from a rank that was added.
 static void introduce(connection *l, peer *x, const handshake *h) {
     if (!connection_may_be(l, x->name)) {
-        log_line("refused a worker that claims to be rank %d (%s), but has no certificate for that",
+        log_line("refused a worker that claims to be rank %d (%s), but has no certificate for this "
+                 "rank and name",
                  x->rank, x->name);
         refuse(l, REFUSED_UNKNOWN, 0,
                "rank %d is %s, but the certificate of this worker is not for it", x->rank, x->name);
@@ -77,7 +78,8 @@ static void on_session_handshake(pending_connection *g, const handshake *h) {
     } else if (h->from_rank >= LIMIT_WORKERS || h->from_rank == (uint32_t)o->rank ||
                h->connection_number == 0) {
         forget(g);
-        refuse(l, REFUSED_UNKNOWN, 0, "rank %u cannot be the caller's", h->from_rank);
+        refuse(l, REFUSED_UNKNOWN, 0, "rank %u cannot be the rank of the worker that has connected",
+               h->from_rank);
     } else if (!peer_find(p, h->from_rank)) {
         g->hello = *h;
         g->waits = true;

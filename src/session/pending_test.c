@@ -315,12 +315,15 @@ static void send_wrong_handshakes(fixture *h) {
     expect_refusal(h, &x, REFUSED_ANOTHER, "this is another process, rank 0");
     x = right;
     x.from_rank = 0;
-    expect_refusal(h, &x, REFUSED_UNKNOWN, "rank 0 cannot be the caller's");
+    expect_refusal(h, &x, REFUSED_UNKNOWN,
+                   "rank 0 cannot be the rank of the worker that has connected");
     x.from_rank = LIMIT_WORKERS;
-    expect_refusal(h, &x, REFUSED_UNKNOWN, "rank 4096 cannot be the caller's");
+    expect_refusal(h, &x, REFUSED_UNKNOWN,
+                   "rank 4096 cannot be the rank of the worker that has connected");
     x = right;
     x.connection_number = 0;
-    expect_refusal(h, &x, REFUSED_UNKNOWN, "rank 1 cannot be the caller's");
+    expect_refusal(h, &x, REFUSED_UNKNOWN,
+                   "rank 1 cannot be the rank of the worker that has connected");
     expect_refusal(h, &(handshake){ .kind = HANDSHAKE_STORE }, REFUSED_NO_STORE,
                    "rank 0 does not host the store");
 }

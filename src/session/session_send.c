@@ -162,11 +162,13 @@ static void forget_acked(session *s) {
 gw_status session_take_ack(session *s, uint64_t ack, gw_error *error) {
     if (ack == s->acked) return GW_OK;
     if (ack < s->acked)
-        return error_set(error, GW_PROTOCOL,
-                         "frame %llu was acknowledged before, but now only frame %llu",
-                         (unsigned long long)s->acked, (unsigned long long)ack);
+        return error_set(
+            error, GW_PROTOCOL,
+            "frame %llu was acknowledged before, but the peer now acknowledges only frame %llu",
+            (unsigned long long)s->acked, (unsigned long long)ack);
     if (ack > s->filled)
-        return error_set(error, GW_PROTOCOL, "frame %llu acknowledged, %llu sent",
+        return error_set(error, GW_PROTOCOL,
+                         "the peer has acknowledged frame %llu, but only frame %llu was sent",
                          (unsigned long long)ack, (unsigned long long)s->filled);
     s->acked = ack;
     forget_acked(s);

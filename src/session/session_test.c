@@ -276,7 +276,9 @@ static void it_ends_with_a_peer_that_breaks_the_rules(void **state) {
         { { 0 },
           { .type = FRAME_DATA, .number = 1, .first = true, .kind = 1, .head_size = 4 },
           "frame 1 is empty, but its message is not" },
-        { { 0 }, { .type = FRAME_ACK, .ack = 1 }, "frame 1 acknowledged, 0 sent" },
+        { { 0 },
+          { .type = FRAME_ACK, .ack = 1 },
+          "the peer has acknowledged frame 1, but only frame 0 was sent" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         session_pair p;
@@ -306,7 +308,7 @@ static void a_smaller_ack_is_a_protocol_error(void **state) {
     session_end_move(&p.a, &p.b, SIZE_MAX, 4096, &status);
     feed_frame(&p.a, (frame){ .type = FRAME_ACK, .ack = 2 }, GW_OK, "");
     feed_frame(&p.a, (frame){ .type = FRAME_ACK, .ack = 1 }, GW_PROTOCOL,
-               "frame 2 was acknowledged before, but now only frame 1");
+               "frame 2 was acknowledged before, but the peer now acknowledges only frame 1");
     session_pair_close(&p);
 }
 

@@ -146,7 +146,8 @@ static gw_status unwrap(const redis *r, const char *key, const void *data, size_
     *out_token = reader_u64(&in);
     size_t left = reader_left(&in);
     if (in.failed || left > LIMIT_STORE_VALUE_BYTES + SECRET_SEAL_BYTES)
-        return error_set(error, GW_PROTOCOL, "%s has something else as %s", r->url, key);
+        return error_set(error, GW_PROTOCOL, "%s has a value of another kind under the key %s",
+                         r->url, key);
     if (!s) {
         bytes_put(out, in.at, left);
     } else {

@@ -53,7 +53,8 @@ static gw_status host_wait(store *st, const char *key, int64_t until_ns, bytes *
 static gw_status host_watch(store *st, gw_error *error) {
     const map *entries = &((host *)st)->table.entries;
     // The host watches from the beginning, so that there is no order to keep.
-    return entries->count ? error_set(error, GW_WRONG_STATE, "store: it was watched too late")
+    return entries->count ? error_set(error, GW_WRONG_STATE,
+                                      "store: it can be watched only before a key is set")
                           : GW_OK;
 }
 

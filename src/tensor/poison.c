@@ -79,7 +79,7 @@ bool tensor_check(gw_scope *s, const char *what, const gw_tensor *x) {
     if (s->error) return false;
     if (check_enabled) tensor_check_live(x);
     if (!tensor_is_poison(x)) return true;
-    scope_fail(s, GW_INVALID, "%s: the tensor is of a scope that has failed: %s", what,
+    scope_fail(s, GW_INVALID, "%s: the tensor was made in a scope that has failed: %s", what,
                tensor_poison_reason(x));
     return false;
 }

@@ -188,7 +188,7 @@ gw_status encode_tensor(encoder *e, const gw_tensor *x, gw_error *error) {
         return status ? status : encode_tensor(e, x->values, error);
     }
     if (tensor_is_poison(x))
-        return error_set(error, GW_INVALID, "the tensor is of a scope that has failed: %s",
+        return error_set(error, GW_INVALID, "the tensor was made in a scope that has failed: %s",
                          tensor_poison_reason(x));
     if (!x->storage)
         return error_set(error, GW_INVALID, "tensor: the tensor has no values to send");

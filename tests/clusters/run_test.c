@@ -158,7 +158,8 @@ static void a_host_that_is_cut_off_is_replaced_by_one_that_waits(void **state) {
                          hosts_address(net, 0));
         if (i == 1) read_line(j.of[0].out_fd, "[0] made step ");
     }
-    read_line(j.of[2].err_fd, "gradwire: waiting for a place in the job, whose ranks run");
+    read_line(j.of[2].err_fd,
+              "gradwire: the ranks of the job run; waiting for a free place for this host");
     hosts_cut(net, 1, HOSTS_BOTH);
     for (int i = 0; i < 3; i++) {
         j.ended[i] = finish(j.of[i]);

@@ -19,7 +19,7 @@ static void doctor_prints_the_protection_of_connections_to_other_hosts(void **st
     (void)state;
     setenv("GW_INTERFACE", "lo", 1);
     result r = RUN("doctor");
-    assert_non_null(strstr(r.out, "met by other hosts at   tcp://127.0.0.1:0"));
+    assert_non_null(strstr(r.out, "address for other hosts tcp://127.0.0.1:0"));
     assert_non_null(strstr(
         r.out,
         "connections to them     none, because no key is given  (make one with gradwire key)\n"));

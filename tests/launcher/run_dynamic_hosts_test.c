@@ -167,7 +167,8 @@ static void a_host_that_finds_no_place_waits_and_ends_with_the_job(void **state)
         if (i == 2) await_ranks(&h, 2);
         START(&h, "2", "sh", "-c", s.text);
     }
-    read_line(h.of[2].err_fd, "gradwire: waiting for a place in the job, whose ranks run");
+    read_line(h.of[2].err_fd,
+              "gradwire: the ranks of the job run; waiting for a free place for this host");
     write_fifo(s.fifo);
     write_fifo(s.fifo);
     finish_all(&h, 0);
@@ -188,7 +189,8 @@ static void a_signal_to_a_host_that_waits_ends_it_alone(void **state) {
             if (k == 2) await_ranks(&h, 2);
             START(&h, "2", "sh", "-c", s.text);
         }
-        read_line(h.of[2].err_fd, "gradwire: waiting for a place in the job, whose ranks run");
+        read_line(h.of[2].err_fd,
+                  "gradwire: the ranks of the job run; waiting for a free place for this host");
         kill(h.of[2].pid, signals[i]);
         finish_host(&h, 2, 128 + signals[i]);
         write_fifo(s.fifo);
@@ -230,7 +232,8 @@ static void a_host_that_waits_takes_the_place_of_one_that_is_lost(void **state) 
         if (i == 2) await_ranks(&h, 2);
         START(&h, "2", "--on-failure=auto", TRAINS, "until:2:2");
     }
-    read_line(h.of[2].err_fd, "gradwire: waiting for a place in the job, whose ranks run");
+    read_line(h.of[2].err_fd,
+              "gradwire: the ranks of the job run; waiting for a free place for this host");
     read_line(h.of[0].out_fd, "[0] made step ");
     kill(h.of[1].pid, SIGKILL);
     finish_host(&h, 1, 128 + SIGKILL);
@@ -273,7 +276,8 @@ static void a_host_that_joins_takes_part_in_the_next_round(void **state) {
     read_line(h.of[0].out_fd, "[0] ready");
     START(&h, "1:2", "--on-failure=restart-all", "--max-restarts=1",
           "--rdzv-conf=last_call_timeout=0", "sh", "-c", s.text);
-    read_line(h.of[1].err_fd, "gradwire: waiting for a place in the job, whose ranks run");
+    read_line(h.of[1].err_fd,
+              "gradwire: the ranks of the job run; waiting for a free place for this host");
     // A rank that fails before any worker has joined ends the job, unless it has run for a while and so counts as joined.
     (void)s;
     kill(h.of[0].pid, SIGTERM);
@@ -306,7 +310,8 @@ static void the_loss_of_host_0_ends_the_job(void **state) {
         if (i == 2) await_ranks(&h, 2);
         START(&h, "1:2", "sh", "-c", s.text);
     }
-    read_line(h.of[2].err_fd, "gradwire: waiting for a place in the job, whose ranks run");
+    read_line(h.of[2].err_fd,
+              "gradwire: the ranks of the job run; waiting for a free place for this host");
     kill(h.of[0].pid, SIGKILL);
     finish_host(&h, 0, 128 + SIGKILL);
     finish_all(&h, 125);

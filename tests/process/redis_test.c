@@ -65,7 +65,7 @@ static void workers_join_a_job_in_redis(void **state) {
     member late = { .url = r.url };
     run_member(&late);
     assert_int_equal(late.error.status, GW_DUPLICATE);
-    assert_non_null(strstr(late.error.text, "has ended, and is removed from there in a minute"));
+    assert_non_null(strstr(late.error.text, "has ended, and is removed within a minute"));
     redis_server_stop(&r);
 }
 

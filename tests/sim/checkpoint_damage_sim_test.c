@@ -113,7 +113,7 @@ static void write_file(const char *file, const char *bytes, size_t size) {
 
 static void expect_skipped(const char *words) {
     if (restore(20) != 1) fail_msg("a damaged checkpoint is taken");
-    if (!strstr(lines, "/step-2 is skipped, since it is no whole checkpoint: ") ||
+    if (!strstr(lines, "/step-2 is skipped, because it is not a complete checkpoint: ") ||
         (words && !strstr(lines, words)))
         fail_msg("\"%s\" does not have \"%s\"", lines, words);
 }
@@ -273,10 +273,12 @@ static void each_false_field_of_an_index_is_noticed(void **state) {
         { "\"texts\":{", "\"texts\":{\"a\":1,", "no valid \"texts\"" },
         { "\"ranges\":{", "\"ranges\":[],\"x\":{", "no valid \"ranges\"" },
         { "\"files\":{", "\"files\":1,\"x\":{", "no valid \"files\"" },
-        { "\"bias\":\"part", "\"bias\":\"art", "but the index does not list it there" },
-        { "\"bias\":\"part-2", "\"bias\":\"part-1", "but the index does not list it there" },
+        { "\"bias\":\"part", "\"bias\":\"art",
+          "but the index does not list this name in that file" },
+        { "\"bias\":\"part-2", "\"bias\":\"part-1",
+          "but the index does not list this name in that file" },
         { "\"bias\":", "\"no\":\"part-1-of-2.safetensors\",\"bias\":", "the index lists " },
-        { "\"bias\":", "\"biaz\":", "but the index does not list it there" },
+        { "\"bias\":", "\"biaz\":", "but the index does not list this name in that file" },
         { "\"part-1-of-2.safetensors\":{", "\"../x\":{", "is not the name of a part" },
         { "\"part-1-of-2.safetensors\":{", "\"part-3-of-2.safetensors\":{", "No such file" },
         { "\"size\":", "\"size\":1", " bytes, not 1" },
@@ -299,13 +301,13 @@ static void each_false_field_of_an_index_is_noticed(void **state) {
 static void each_false_range_is_noticed(void **state) {
     (void)state;
     static const char *const edits[][3] = {
-        { "300000]}", "300001]}", "the ranges of \"weight\" do not make up the whole" },
-        { "300000]}", "299999]}", "the ranges of \"weight\" do not make up the whole" },
+        { "300000]}", "300001]}", "the ranges of \"weight\" do not cover the whole tensor" },
+        { "300000]}", "299999]}", "the ranges of \"weight\" do not cover the whole tensor" },
         { "\"ends\":[", "\"ends\":[7,", "ranges of \"weight\" are missing" },
-        { "\"ends\":[", "\"ends\":[0,", "the ranges of \"weight\" do not make up the whole" },
-        { "\"ends\":[", "\"ends\":[-1,", "the ranges of \"weight\" do not make up the whole" },
+        { "\"ends\":[", "\"ends\":[0,", "the ranges of \"weight\" do not cover the whole tensor" },
+        { "\"ends\":[", "\"ends\":[-1,", "the ranges of \"weight\" do not cover the whole tensor" },
         { "\"ends\":[", "\"end\":[", "ranges of \"weight\" are missing" },
-        { "\"shape\":[300000]", "\"shape\":[3000000000000]", "do not make up the whole" },
+        { "\"shape\":[300000]", "\"shape\":[3000000000000]", "do not cover the whole tensor" },
         { "\"shape\":[300000]", "\"shape\":[9000000000000000000,9]", "does not describe a tensor" },
         { "\"dtype\":\"F32\"", "\"dtype\":\"F64\"", "is missing, or of another size" },
         { "\"dtype\":\"F32\"", "\"dtype\":\"I32\"", "is missing, or of another size" },

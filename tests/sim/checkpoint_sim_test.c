@@ -331,7 +331,7 @@ static void restore_own(gw_scope *root, int rank, void *context) {
     gw_group *g = gw_group_world(root);
     assert_null(gw_checkpoint_restore(root, home(), g, .own = &own));
     expect_error(root, GW_MISMATCH,
-                 "the checkpoint has values of each of 3 members (.own), and is restored by 2");
+                 "the checkpoint has values of 3 members (.own), but 2 members restore it");
     expect_values(root, gw_checkpoint_restore(root, home(), g), 3);
 }
 
@@ -401,7 +401,7 @@ static void be_refused(gw_scope *root, int rank, void *context) {
     gw_checkpoint_begin(root, home(), g, values);
     expect_error(root, GW_REMOTE, "no more data");
     assert_null(gw_checkpoint_restore(root, is_bad ? "" : home(), g));
-    expect_error(root, GW_INVALID, "gw_checkpoint_restore: no folder");
+    expect_error(root, GW_INVALID, "gw_checkpoint_restore: no folder is given");
     assert_int_equal(access(home(), F_OK), -1);
 }
 

@@ -116,9 +116,9 @@ static void misuse(gw_scope *s, int rank, void *context) {
     gw_future *f = gw_rpc_async(s, 1, "future_echo", 1), *none[2] = { NULL };
     int count = -1;
     gw_then(s, f, NULL, NULL);
-    expect(s, GW_INVALID, "no function is given to run after the future: it is NULL");
+    expect(s, GW_INVALID, "the function to run after the future is NULL");
     gw_on_done(s, f, NULL, NULL);
-    expect(s, GW_INVALID, "no function is given to run after the future: it is NULL");
+    expect(s, GW_INVALID, "the function to run after the future is NULL");
     gw_wait_all(s, NULL, 2);
     expect(s, GW_INVALID, "gw_wait_all: 2 futures were given, but the array is NULL");
     gw_wait_all(s, none, -1);

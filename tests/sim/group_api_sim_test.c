@@ -92,8 +92,8 @@ static void refuse_given(gw_scope *s, int rank, void *context) {
     expect(s, GW_INVALID, "gw_all_reduce: the result of f32 2 does not fit into f64 2");
     gw_all_reduce(s, g, x, GW_SUM, .into = leaf);
     expect(s, GW_INVALID,
-           "gw_all_reduce: the tensor .into needs a gradient: call gw_no_grad before, which allows "
-           "to write it");
+           "gw_all_reduce: the tensor .into needs a gradient: call gw_no_grad first, which allows "
+           "the write");
     gw_all_reduce(s, g, leaf, GW_SUM, .into = x);
     expect(
         s, GW_INVALID,

@@ -123,7 +123,7 @@ static void time_out_on_messages(gw_scope *s, int rank, void *context) {
     if (rank == 0) {
         gw_recv(s, g, 1, .tag = 7, .timeout_ms = 100);
         expect(s, GW_TIMEOUT,
-               "gw_recv from w1 of group \"pair\", tag 7: not done before the deadline");
+               "gw_recv from w1 of group \"pair\", tag 7: has not ended before the deadline");
         gw_recv_any(s, g, NULL, .timeout_ms = 100);
         expect(s, GW_TIMEOUT, "gw_recv_any from any member of group \"pair\", tag 0");
         gw_send(s, g, gw_ones(s, GW_F32), 1, .timeout_ms = 100);

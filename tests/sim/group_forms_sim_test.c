@@ -137,8 +137,8 @@ static void name_each_option(gw_scope *s, int rank, void *context) {
     gw_message one = { .peer = 1 - rank, .send = x.x };
     gw_batch(s, x.g, &one, 1, .tag = 3);
     expect(s, GW_INVALID,
-           "gw_batch: .tag can be used with gw_send and gw_recv only; here the library gives each "
-           "message a tag");
+           "gw_batch: .tag can be used with gw_send and gw_recv only; each message of a batch has "
+           "a .tag of its own");
 }
 
 static void options_that_an_operation_has_no_use_for_are_refused(void **state) {

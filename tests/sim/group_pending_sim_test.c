@@ -246,11 +246,12 @@ static void open_others(gw_scope *s, int rank, void *context) {
     if (rank)
         expect(s, GW_TIMEOUT, "(it has not opened the group)");
     else
-        expect(s, GW_MISMATCH, "group \"late\": the group has other members on w1 than on w0");
+        expect(s, GW_MISMATCH,
+               "group \"late\": the members of the group on w1 differ from those on w0");
     gw_scope_clear(s);
     wait_until_ms(s, since_ms + 10000);
     gw_barrier(s, g);
-    expect(s, GW_MISMATCH, "group \"late\": the group has other members on w");
+    expect(s, GW_MISMATCH, "group \"late\": the members of the group on w");
     gw_scope_clear(s);
 }
 

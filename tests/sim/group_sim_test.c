@@ -732,7 +732,7 @@ static void a_group_at_addresses_is_founded_once(void **state) {
     assert_int_equal(ws[2].joined.status, GW_DUPLICATE);
     assert_int_equal(ws[3].joined.status, GW_DUPLICATE);
     assert_string_equal(ws[3].joined.text,
-                        "an elastic job was created at 127.0.0.1:29500,127.0.0.1:29501 already");
+                        "an elastic job already exists at 127.0.0.1:29500,127.0.0.1:29501");
 }
 
 // ---- Events -------------------------------------------------------------------------------------

@@ -691,7 +691,7 @@ static void be_refused(gw_scope *root, int rank, void *context) {
     expect_error(root, GW_INVALID, "begin when its model is called");
     gw_scope *s = gw_scope_open(root);
     gw_backward(s, gw_sum(s, m.x[0]));  // without a forward
-    expect_error(s, GW_WRONG_STATE, "its iteration has not begun");
+    expect_error(s, GW_WRONG_STATE, "needs an iteration that has begun");
     gw_scope_close_up(s);
     s = gw_scope_open(root);
     if (rank) gw_ddp_no_sync(s);

@@ -265,9 +265,10 @@ static void shutdown_is_an_error_in_a_body_or_before_init(void **state) {
     cluster_run(6, (cluster_options){ .world_size = 2 }, shut_down_in_bodies, NULL);
     gw_scope *alone = gw_scope_open(NULL);
     gw_rpc_shutdown(alone);
-    expect(alone, GW_WRONG_STATE, GW_OUTCOME_NONE, "gw_rpc_shutdown without gw_rpc_init");
+    expect(alone, GW_WRONG_STATE, GW_OUTCOME_NONE,
+           "gw_rpc_shutdown was called without gw_rpc_init");
     gw_rpc_leave(alone);
-    expect(alone, GW_WRONG_STATE, GW_OUTCOME_NONE, "gw_rpc_leave without gw_rpc_init");
+    expect(alone, GW_WRONG_STATE, GW_OUTCOME_NONE, "gw_rpc_leave was called without gw_rpc_init");
     assert_int_equal(gw_exit_code(gw_scope_close(alone)), 0);
 }
 

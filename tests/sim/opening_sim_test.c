@@ -128,7 +128,7 @@ static void fail_before(gw_scope *root, int rank, void *context) {
     for (int way = 0; way < 4; way++) {
         gw_scope *s = gw_scope_open(root);
         const char *text = way == 0 ? "no such file" : way == 1 ? "no module" : ".shards is 3, ";
-        if (way == 3) text = "has stepped already";
+        if (way == 3) text = "has already made a step";
         gw_module *m = open_model(s);
         gw_optimizer *opt = open_optimizer(s, m);
         if (rank == victim && way == 0) gw_fail(s, GW_INVALID, "no such file");

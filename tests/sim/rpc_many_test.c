@@ -235,7 +235,7 @@ static void collect(gw_scope *s, int rank, void *context) {
     gw_future *f = gw_future_open(s);
     assert_null(gw_future_error(f));
     gw_future_value(s, f);
-    expect(s, GW_WRONG_STATE, "the future is not done");
+    expect(s, GW_WRONG_STATE, "the future has not resolved");
     gw_on_done(s, f, note_done, NULL);
     gw_on_done(s, f, note_done, "mine");
     gw_future_set(s, f, 4);
@@ -570,9 +570,9 @@ static void enter_wrongly(gw_scope *s, int rank, void *context) {
     gw_worker twice[] = { workers[0], workers[1], workers[1] };
     if (rank == 0) {
         gw_rpc_barrier(s, twice, 3);
-        expect(s, GW_INVALID, "w1 is twice among the participants");
+        expect(s, GW_INVALID, "w1 is twice in the list of workers");
         gw_rpc_barrier(s, workers + 1, count - 1);
-        expect(s, GW_INVALID, "w0 is not among the participants");
+        expect(s, GW_INVALID, "w0 itself is not in the list of workers");
         gw_rpc_barrier(s, workers, 0);
         expect(s, GW_INVALID,
                "gw_rpc_barrier: the list of workers has 0 items, but must have 1 to 4096");

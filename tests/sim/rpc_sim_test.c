@@ -288,7 +288,8 @@ static void fail_late(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_rpc_get_stats(s).calls_made, made);
     expect(s, GW_CANCELLED, GW_OUTCOME_NONE, "enough");
     gw_wait(s, poison);
-    expect(s, GW_INVALID, GW_OUTCOME_NONE, "the future is of a call that failed in its own scope");
+    expect(s, GW_INVALID, GW_OUTCOME_NONE,
+           "the future is the result of a call that failed in another scope");
 }
 
 GW_FUNCTION(sim_lost_result, GW_INLINE) {
@@ -310,12 +311,13 @@ static void send_failed_values(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_scope_close(inner).status, GW_TIMEOUT);
     gw_rpc_sync(s, "w1", "gw.add", lost, 1);
     expect(s, GW_INVALID, GW_NOT_DELIVERED,
-           "the tensor is of a scope that has failed: the first error");
+           "the tensor was made in a scope that has failed: the first error");
     gw_rpc_sync(s, "w1", "sim_echo", list);
     expect(s, GW_INVALID, GW_NOT_DELIVERED, "the list was made in a scope that has failed");
     gw_rpc_sync(s, "w1", "sim_lost_result");
-    expect(s, GW_INVALID, GW_RAN_AND_FAILED,
-           "w1: sim_lost_result: the tensor is of a scope that has failed: a text of its own");
+    expect(
+        s, GW_INVALID, GW_RAN_AND_FAILED,
+        "w1: sim_lost_result: the tensor was made in a scope that has failed: a text of its own");
 }
 
 static void failed_values_are_no_arguments_and_no_results(void **state) {

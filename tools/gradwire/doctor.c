@@ -100,7 +100,7 @@ static void print_network(void) {
                        .interfaces = interfaces && *interfaces ? interfaces : NULL,
                        .toward = "" };
     bool has_none = places_choose(&p, text, &error) != GW_OK;
-    printf("met by other hosts at   %s\n", has_none ? error.text : text);
+    printf("address for other hosts %s\n", has_none ? error.text : text);
     if (key && *key)
         printf("connections to them     encrypted  (GW_KEY_FILE is %s)\n", key);
     else if (insecure && strcmp(insecure, "1") == 0)
@@ -155,8 +155,10 @@ static int run_workers(const char *file) {
 
 int doctor_command(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "--help") == 0) {
-        printf("usage: gradwire doctor\n\nStarts two workers on this host and prints how they "
-               "reach each other, how fast they do, and\nwhich settings of the system affect that. "
+        printf("usage: gradwire doctor\n\n"
+               "Starts two workers on this host. Prints how they send messages to each other, how "
+               "fast they send,\n"
+               "and which settings of the system affect the speed.\n\n"
                "Exit code: 0; 1 if the workers could not work together.\n");
         return 0;
     }

@@ -13,17 +13,22 @@
 enum { LAST_RECORDS = 50 };
 
 static void print_usage(void) {
-    printf("usage: gradwire dump [-o FILE] [--last=N] [JOB | PID | FILE.gwt]\n\n"
-           "Copies the records of the workers of this user on this host, or of one job (its id, "
-           "the beginning of its\n"
-           "mark, or the number of a process of a worker or launcher), or reads those of a file. "
-           "The workers are not\n"
-           "asked: they may be stopped, and may have been killed while their launcher runs.\n\n"
-           "  -o FILE    writes them into FILE, for gradwire dump and gradwire hang; else they are "
-           "printed\n"
-           "  --last=N   prints the last N records of each thread, %d by default\n\n"
-           "Exit code: 0; 1 if there is no such job or file.\n",
-           LAST_RECORDS);
+    printf(
+        "usage: gradwire dump [-o FILE] [--last=N] [JOB | PID | FILE.gwt]\n"
+        "\n"
+        "Prints the records of the workers of this user on this host, of one job, or of a file. "
+        "JOB is the\n"
+        "id of a job, or the beginning of its mark; PID is the number of a process of a worker or "
+        "launcher.\n"
+        "The command reads the memory of the workers and sends them no request: workers may be "
+        "stopped, or\n"
+        "may have been killed while their launcher runs.\n"
+        "\n"
+        "  -o FILE    write the records into FILE, which gradwire dump and gradwire hang can read\n"
+        "  --last=N   print the last N records of each thread (default %d)\n"
+        "\n"
+        "Exit code: 0; 1 if there is no such job or file.\n",
+        LAST_RECORDS);
 }
 
 typedef struct wish {

@@ -14,9 +14,9 @@
 
 static const command commands[] = {
     { "ca", "make the CA of a job, for gradwire key --ca", ca_command },
-    { "doctor", "show how workers on this host reach each other, and why not by a faster way",
+    { "doctor", "show how workers on this host send messages, and why no faster way is used",
       doctor_command },
-    { "dump", "write or show what workers were doing, also of workers that have ended",
+    { "dump", "write or show the last records of workers, also of workers that have ended",
       dump_command },
     { "hang", "show what a running job waits for", hang_command },
     { "key", "make the key of a job or worker, for --key and GW_KEY_FILE", key_command },
@@ -34,7 +34,8 @@ static void print_help(void) {
     printf("usage: gradwire <subcommand> [options]\n\n");
     for (int i = 0; i < COMMAND_COUNT; i++)
         printf("  %-8s %s\n", commands[i].name, commands[i].summary);
-    printf("\ngradwire <subcommand> --help says more; gradwire --version prints the version.\n");
+    printf("\ngradwire <subcommand> --help shows the options; gradwire --version prints the "
+           "version.\n");
 }
 
 // A pipe must not get the number of a standard stream, which a rank then takes for its own.

@@ -9,13 +9,18 @@
 
 static void print_usage(void) {
     printf(
-        "usage: gradwire ps [--json] [JOB | PID | FILE.gwt]\n\n"
-        "Lists the workers of this user on this host, or those of one job: its id, the beginning "
-        "of its mark, or the\n"
-        "number of a process of a worker or launcher. The workers are not asked: each writes once "
-        "a second what it\n"
-        "waits for, as long as it has anything to do. M/S: calls that it has made, and served.\n\n"
-        "  --json   the same and more, as JSON\n\n"
+        "usage: gradwire ps [--json] [JOB | PID | FILE.gwt]\n"
+        "\n"
+        "Lists the workers of this user on this host, or those of one job. JOB is the id of a job, "
+        "or the\n"
+        "beginning of its mark; PID is the number of a process of a worker or launcher. The "
+        "command reads\n"
+        "the memory of the workers and sends them no request. A worker that is not idle writes "
+        "once a\n"
+        "second what it waits for. M/S: the numbers of calls that the worker has made and served.\n"
+        "\n"
+        "  --json   the same and more, as JSON\n"
+        "\n"
         "Exit code: 0; 1 if there is no such job.\n");
 }
 

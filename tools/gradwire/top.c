@@ -11,27 +11,30 @@
 enum { INTERVAL_MS = 1000, MORE_MS = 600, STEP_MS = 100 };
 
 static void print_usage(void) {
-    printf("usage: gradwire top [--once] [--json] [--peers] [--interval=SECONDS] [JOB | PID]\n\n"
-           "Shows once a second what the workers of this user on this host do, or those of one "
-           "job: its "
-           "id, the beginning of\n"
-           "its mark, or the number of a process of a worker or launcher. The workers are not "
-           "asked: each "
-           "writes once a\n"
-           "second what it waits for and has done, as long as it has anything to do. A processor "
-           "that is "
-           "always in use is\n"
-           "100 %%. Keys: s sorts by rank, calls, bytes, processor or memory; p shows what each "
-           "worker\n"
-           "exchanges with each other one, or the workers; q ends.\n\n"
-           "  --once               prints one table, and ends\n"
-           "  --json               with --once: as JSON\n"
-           "  --peers              shows what each worker exchanges with each other one; with "
-           "--json: also\n"
-           "  --interval=SECONDS   the time between two tables, and over which --once counts; 1 by "
-           "default, 0 with --once:\n"
-           "                       without rates\n\n"
-           "Exit code: 0; 1 if there is no such job.\n");
+    printf(
+        "usage: gradwire top [--once] [--json] [--peers] [--interval=SECONDS] [JOB | PID]\n"
+        "\n"
+        "Shows once a second what the workers of this user on this host do, or those of one "
+        "job. JOB is the\n"
+        "id of a job, or the beginning of its mark; PID is the number of a process of a worker "
+        "or launcher.\n"
+        "The command reads the memory of the workers and sends them no request. A worker that "
+        "is not idle\n"
+        "writes once a second what it waits for and what it has done. 100 %% is one processor "
+        "that is always\n"
+        "in use. Keys: s sorts by rank, calls, bytes, processor or memory; p switches between "
+        "workers and\n"
+        "pairs of workers; q ends.\n"
+        "\n"
+        "  --once               print one table, and end\n"
+        "  --json               with --once: as JSON\n"
+        "  --peers              show the messages and bytes of each pair of workers; with --json, "
+        "print them, too\n"
+        "  --interval=SECONDS   the time between two tables, and the time over which --once "
+        "counts (default 1);\n"
+        "                       with --once and 0, the table has no rates\n"
+        "\n"
+        "Exit code: 0; 1 if there is no such job.\n");
 }
 
 typedef struct wish {

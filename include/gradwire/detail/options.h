@@ -15,8 +15,8 @@
 //     #define gw_f(...) GW_FORM_1(gw_f, gw_f_options, __VA_ARGS__)
 //     GW_TYPE_OF(gw_f) gw_f_with;
 //
-// The prototype declares gw_f_with under the name that users write. GW_FORM_n is for a function with n arguments before
-// the options; in C, GW_FORM_AT_n also sets .origin to the place of the call.
+// The prototype of gw_f, the name that users write, declares the symbol gw_f_with. GW_FORM_n is for a function with n
+// arguments before the options. In C, GW_FORM_AT_n also sets .origin to the source line of the call.
 #define GW_CALLS(function) __asm__(#function)
 #define GW_TYPE_OF(function) __typeof__(function)
 
@@ -26,7 +26,8 @@
 #define GW_BY_NAME
 #define GW_ONLY_NAMES
 
-// C++ inserts the defaults. Inside the macro of its own name, the name is not expanded again: it is the function.
+// In C++ the defaults are those of the struct. Inside the macro |name|, the preprocessor does not expand |name| again:
+// |name| is then the function.
 // clang-format off
 #define GW_FORM_1(name, type, ...)    name(__VA_ARGS__)
 #define GW_FORM_2(name, type, ...)    name(__VA_ARGS__)
@@ -41,8 +42,8 @@
 #else
 #define GW_DEFAULT(...)
 
-// GW_BY_NAME marks a struct whose members must be initialised by name: gcc warns of each initialiser without a name,
-// clang only of initialisers in excess. GW_ONLY_NAMES makes these warnings errors.
+// GW_BY_NAME marks a struct whose members must be initialised by name. gcc warns of each initialiser without a name;
+// clang warns only of more initialisers than members. GW_ONLY_NAMES makes these warnings errors.
 #ifdef __clang__
 #define GW_BY_NAME
 #define GW_ONLY_NAMES _Pragma("GCC diagnostic error \"-Wexcess-initializers\"")
@@ -51,9 +52,9 @@
 #define GW_ONLY_NAMES _Pragma("GCC diagnostic error \"-Wdesignated-init\"")
 #endif
 
-// GW_NAMED_2(f, type, a, b, .name = value, ..., ) expands to f(a, b, options). A form passes __VA_ARGS__ and an empty
-// argument after them, so that a call may name no option. Each |type| is a struct GW_BY_NAME and has a macro of its
-// defaults, which ends with the last member: a value without a name is then one initialiser too many.
+// GW_NAMED_2(f, type, a, b, .name = value, ..., ) expands to f(a, b, options). A form passes __VA_ARGS__ and then an
+// empty argument, so that a call may name no option. Each |type| is a struct GW_BY_NAME. Its defaults are a macro that
+// ends with the last member of the struct: if a value without a name follows, there are more initialisers than members.
 // clang-format off
 #define GW_FORM_1(name, type, ...)         GW_NAMED_1(name##_with, type, __VA_ARGS__, )
 #define GW_FORM_2(name, type, ...)         GW_NAMED_2(name##_with, type, __VA_ARGS__, )

@@ -4,10 +4,10 @@
 
 #include <gradwire/scope.h>
 
-// If two arguments of one call draw random numbers, the compiler chooses the order of the draws, so that another
-// compiler may give other numbers. The macros of functions that draw begin with GW_DRAWS, which appears to write one
-// variable. For two such arguments compilers warn that the variable is written twice in an unspecified order. The
-// variable is always 0, and never written.
+// If two arguments of one call draw random numbers, the compiler chooses the order of the draws, and two compilers may
+// give different numbers. The macros of functions that draw begin with GW_DRAWS, an expression that seems to write a
+// variable. If two arguments of one call have this expression, compilers warn that the variable is written twice in an
+// unspecified order. The variable is never written: it is always 0.
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -50,8 +50,8 @@ gw_tensor *gw_from_array(gw_scope *s, const Number *data, Sizes... sizes) {
 }
 #define GW_FROM(...) gw_from_array(__VA_ARGS__)
 #else
-// In C enumerators are ints. These macros have the type gw_dtype, so that GW_DTYPE accepts them, but refuses a size or
-// a kind in place of a dtype: gw_ones(s, 3, 4) does not compile.
+// In C enumerators are ints, but these macros have the type gw_dtype. GW_DTYPE accepts only this type: gw_ones(s, 3,
+// 4), with a size in place of the dtype, does not compile.
 #define GW_F32 ((gw_dtype)GW_F32)
 #define GW_F64 ((gw_dtype)GW_F64)
 #define GW_F16 ((gw_dtype)GW_F16)
@@ -69,7 +69,7 @@ gw_tensor *gw_from_array(gw_scope *s, const Number *data, Sizes... sizes) {
     ((gw_shape){ .count = (int)(sizeof((int64_t[]){ 0, __VA_ARGS__ }) / sizeof(int64_t)) - 1,      \
                  .sizes = (const int64_t[]){ 0, __VA_ARGS__ } + 1 })
 
-// A form passes __VA_ARGS__ and an empty argument after them, so that a call may have no sizes.
+// A form passes __VA_ARGS__ and then an empty argument, so that a call may have no sizes.
 #define GW_SIZED_2(name, ...) GW_WITH_SIZES_2(name##_with, __VA_ARGS__, )
 #define GW_SIZED_3(name, ...) GW_WITH_SIZES_3(name##_with, __VA_ARGS__, )
 #define GW_SIZED_4(name, ...) GW_WITH_SIZES_4(name##_with, __VA_ARGS__, )
@@ -78,9 +78,9 @@ gw_tensor *gw_from_array(gw_scope *s, const Number *data, Sizes... sizes) {
     f((s), GW_DTYPE(dtype), gw_value_of(value), GW_SHAPE(__VA_ARGS__))
 #define GW_WITH_SIZES_4(f, s, dtype, low, high, ...)                                               \
     f((s), GW_DTYPE(dtype), (low), (high), GW_SHAPE(__VA_ARGS__))
-// Data that begins with a parenthesis may be a literal, (float[]){ 1, 2 }, whose commas split it into several macro
-// arguments. The first parentheses contain its type; a list in braces contains all parts of the literal again, followed
-// by the sizes.
+// Data that begins with a parenthesis may be a literal, (float[]){ 1, 2 }. The commas of a literal split it into
+// several macro arguments. The type of the literal is in the first parentheses. GW_FROM_1 joins the parts of the
+// literal again in the braces of a gw_literal; the sizes follow the parts.
 #define GW_FROM(...) GW_SIZED_FROM(__VA_ARGS__, )
 #define GW_SIZED_FROM(s, x, ...) GW_FROM_FORM(GW_PARENTHESIS x, 0, )(s, x, __VA_ARGS__)
 #define GW_PARENTHESIS(...) ~, 1,
@@ -101,8 +101,8 @@ gw_tensor *gw_from_array(gw_scope *s, const Number *data, Sizes... sizes) {
 #define GW_FIRST(...) GW_FIRST_OF(__VA_ARGS__)
 #define GW_FIRST_OF(first, ...) first
 // clang-format on
-// The struct has one member for each size, because gcc warns of an array whose list has no braces of its own. INT64_MIN
-// follows the last size.
+// The struct has one member for each size instead of an array, because gcc warns if the list of an
+// array has no braces. INT64_MIN follows the last size.
 #define GW_LITERAL_EMPTY NULL, GW_NO_SIZES, GW_NO_SIZES, GW_NO_SIZES, GW_NO_SIZES, INT64_MIN
 #define GW_NO_SIZES                                                                                \
     INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN

@@ -74,8 +74,8 @@ static inline gw_value gw_value_of_worker_at(const gw_worker *x) {
 #define GW_ARGS_OF(...) GW_VALUES(__VA_ARGS__, )
 #define GW_NO_VALUES ((gw_values){ 0, (const gw_value *)0 })
 
-// GW_VALUES(a, b, ) makes 0 to 12 values; an empty argument follows theirs. For 13 to 24 values the compiler reports
-// that there are too many.
+// GW_VALUES(a, b, ) makes 0 to 12 values; the last argument is empty. For 13 to 24 values the compiler reports that
+// there are too many.
 // clang-format off
 #define GW_VALUES(...)                                                                                                 \
     GW_PICK_26(__VA_ARGS__, GW_TOO_MANY, GW_TOO_MANY, GW_TOO_MANY, GW_TOO_MANY, GW_TOO_MANY, GW_TOO_MANY, GW_TOO_MANY, \

@@ -108,9 +108,9 @@ static gw_status wait_for_event(gw_scope *s, gw_watch *w, gw_error *error) {
         status = error_set(error, GW_WRONG_STATE,
                            "gw_watch_next: another thread waits for this watch already");
     if (!status && !w->count && !has_others(a))
-        status = error_set(
-            error, GW_DISCONNECTED,
-            "gw_watch_next: no event can follow: no other worker is left, and none can join");
+        status = error_set(error, GW_DISCONNECTED,
+                           "gw_watch_next: there are no more events: no other worker is left, and "
+                           "no worker can join");
     int64_t until_ns = context_deadline_ns(s);
     while (!status && !w->count) {
         if (a->phase == AGENT_LEFT) return agent_left_error(a, "a watch", error);

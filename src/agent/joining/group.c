@@ -51,8 +51,7 @@ static gw_status check_is_first(joining *j, gw_error *error) {
     if (store_open_client(e, j->options->master, env_now_ns(e) + LOOK_NS, &there, NULL))
         return GW_OK;
     store_close(there);
-    return error_set(error, GW_DUPLICATE, "an elastic job was created at %s already",
-                     join_place(j));
+    return error_set(error, GW_DUPLICATE, "an elastic job already exists at %s", join_place(j));
 }
 
 static gw_status claim_addresses(joining *j, gw_error *error) {

@@ -24,8 +24,9 @@ static gw_status compare_job(const joining *j, const bytes *found, gw_error *err
     gw_status status = join_read_job(j, found, &world_size, error);
     if (status || world_size == own) return status;
     if (!world_size)
-        return error_set(error, GW_MISMATCH,
-                         "this worker has world size %u, but the job is elastic and has none", own);
+        return error_set(
+            error, GW_MISMATCH,
+            "this worker has world size %u, but the job is elastic and has no world size", own);
     return error_set(error, GW_MISMATCH, "this worker has world size %u, but the job has %u", own,
                      world_size);
 }
@@ -61,8 +62,8 @@ static gw_status read_member(const bytes *value, member *out, gw_error *error) {
 static gw_status report_over(const joining *j, gw_error *error) {
     if (strstr(j->options->path, "://"))
         return error_set(error, GW_DUPLICATE,
-                         "the job \"%s\" at %s has ended, and is removed from there in a minute: "
-                         "wait, or set another GW_JOB_ID",
+                         "the job \"%s\" at %s has ended, and is removed within a minute: wait a "
+                         "minute, or set another GW_JOB_ID",
                          j->agent->protection.job, j->options->path);
     return error_set(error, GW_DUPLICATE,
                      "%s is the file of a job that has ended: remove it, or use another file",

@@ -58,8 +58,8 @@ bool awaits_is_idle_on_loop(const agent *a) {
 gw_status awaits_check_acts_on_loop(const agent *a, gw_error *error) {
     if (!is_leaving(a) || acts(a)) return GW_OK;
     return error_set(error, GW_WRONG_STATE,
-                     "%s has called %s: after that, only functions that other workers have called "
-                     "may enter collectives and agreements",
+                     "%s has called %s: it can now enter collectives and agreements only in "
+                     "functions that other workers call",
                      a->name, a->leaving.alone ? "gw_rpc_leave" : "gw_rpc_shutdown");
 }
 

@@ -60,7 +60,8 @@ static bool put_attachment(void *user, encoder *e, gw_value v, gw_error *error) 
     const attachment_class *class = agent_attachment_of_kind(s->agent, v.kind);
     if (!class || class->agent_of(value_handle(v)) != s->agent) {
         error_set(error, GW_INVALID,
-                  "a %s cannot be sent if it belongs to another agent, or is of a call that failed",
+                  "a %s cannot be sent if it belongs to another agent, or is the result of a call "
+                  "that failed",
                   gw_kind_name(v.kind));
         return false;
     }

@@ -173,7 +173,8 @@ static gw_status no_rank(environment_lookup variable, gw_error *error) {
 
 static gw_status check_place(const setting *rank, const setting *world_size, gw_error *error) {
     if (world_size->number == UNSET)
-        return error_set(error, GW_INVALID, "no world size was given, and %s is not set, but %s is",
+        return error_set(error, GW_INVALID,
+                         "no world size was given: %s is not set, although %s is set",
                          world_size->name, rank->name);
     if (world_size->number < 1)
         return error_set(error, GW_INVALID, "the world size is 0, but must be 1 to %d (%s)",
@@ -305,11 +306,12 @@ static gw_status no_host(environment_lookup variable, const row *engine, gw_erro
     const char *local = engine ? engine->local_size : NULL;
     if (!engine) return error_set(error, GW_INVALID, "MASTER_ADDR is not set");
     if (!local)
-        return error_set(error, GW_INVALID, "MASTER_ADDR is not set, but %s is: %s", engine->rank,
-                         engine->remedy);
+        return error_set(error, GW_INVALID, "MASTER_ADDR is not set, although %s is set: %s",
+                         engine->rank, engine->remedy);
     if (!find(variable, local))
-        return error_set(error, GW_INVALID, "neither MASTER_ADDR nor %s is set, but %s is: %s",
-                         local, engine->rank, engine->remedy);
+        return error_set(error, GW_INVALID,
+                         "neither MASTER_ADDR nor %s is set, although %s is set: %s", local,
+                         engine->rank, engine->remedy);
     return error_set(error, GW_INVALID,
                      "MASTER_ADDR is not set, and the ranks are on several hosts (%s is %s, %s is "
                      "%s): %s",

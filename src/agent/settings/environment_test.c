@@ -119,7 +119,7 @@ static void it_understands_pmi(void **state) {
     REFUSE("(MPI_LOCALNRANKS is 1, PMI_SIZE is 2): set the host of rank 0 and a port with mpiexec "
            "-genv MASTER_ADDR",
            "PMI_RANK=1", "PMI_SIZE=2", "MPI_LOCALNRANKS=1", fd);
-    REFUSE("neither MASTER_ADDR nor MPI_LOCALNRANKS is set, but PMI_RANK is", "PMI_RANK=1",
+    REFUSE("neither MASTER_ADDR nor MPI_LOCALNRANKS is set, although PMI_RANK is set", "PMI_RANK=1",
            "PMI_SIZE=2", fd);
     close(ends[0]);
     close(ends[1]);
@@ -187,9 +187,10 @@ static void it_understands_indexed_jobs_of_kubernetes(void **state) {
     o = RESOLVE("JOB_COMPLETION_INDEX=2", "WORLD_SIZE=3", "MASTER_ADDR=127.0.0.1",
                 "MASTER_PORT=1234");
     assert_string_equal(o.master, "127.0.0.1:1234");
-    REFUSE("no world size was given, and WORLD_SIZE is not set, but JOB_COMPLETION_INDEX is",
+    REFUSE("no world size was given: WORLD_SIZE is not set, although JOB_COMPLETION_INDEX is set",
            "JOB_COMPLETION_INDEX=2");
-    REFUSE("MASTER_ADDR is not set, but JOB_COMPLETION_INDEX is: set it in the manifest to the pod",
+    REFUSE("MASTER_ADDR is not set, although JOB_COMPLETION_INDEX is set: set it in the manifest "
+           "to the pod",
            "JOB_COMPLETION_INDEX=2", "WORLD_SIZE=3");
 }
 
@@ -204,7 +205,7 @@ static void contradicting_variables_are_named(void **state) {
     REFUSE("rank 4 is out of range for world size 4 (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE)",
            OPEN_MPI("4", "4", "4"));
     REFUSE("rank 5 is out of range for world size 2 (RANK, WORLD_SIZE)", "RANK=5", "WORLD_SIZE=2");
-    REFUSE("no world size was given, and PMI_SIZE is not set, but PMI_RANK is", "PMI_RANK=1");
+    REFUSE("no world size was given: PMI_SIZE is not set, although PMI_RANK is set", "PMI_RANK=1");
     REFUSE("PMI_RANK is \"first\", but must be a number", "PMI_RANK=first", "PMI_SIZE=2");
     REFUSE("the world size is 0, but must be 1 to 4096 (PMI_SIZE)", "PMI_RANK=0", "PMI_SIZE=0");
     REFUSE("(OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID, JOB_COMPLETION_INDEX)", "HOME=/");

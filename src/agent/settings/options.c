@@ -125,8 +125,8 @@ static gw_status add_master(join_options *out, const char *host, const char *por
     size_t size = strlen(out->master);
     if (size && !out->job)
         return error_set(error, GW_INVALID,
-                         "%s has several addresses, which only an elastic job can have: the "
-                         "workers of other jobs meet at rank 0",
+                         "%s has several addresses, but only an elastic job can have several: give "
+                         "the address of rank 0 only",
                          host_what);
     if (size + strlen(text) + 2 > sizeof out->master)
         return error_set(error, GW_INVALID, "%s has more than %d bytes of addresses", host_what,
@@ -219,8 +219,8 @@ static gw_status parse_redis(const char *url, char *(*variable)(const char *name
     bool is_beyond = !host_is_loopback(place.host);
     if (is_beyond && s && !s->key_count)
         return error_set(error, GW_UNSUPPORTED,
-                         "%s is not on this machine, and this worker has a certificate: values "
-                         "there can be protected only by a job key (gradwire key)",
+                         "%s is not on this machine, and the certificate of this worker cannot "
+                         "protect the values there: use a job key (gradwire key)",
                          url);
     if (is_beyond) status = allow_beyond(out, "the host in the URL", place.host, error);
     if (status) return status;
@@ -361,8 +361,8 @@ static gw_status set_ranked_name(const char *given, join_options *out, gw_error 
     int rank = out->rank < 0 ? LIMIT_WORKERS - 1 : out->rank;
     if (!options_complete_name(given, rank, name))
         return error_set(error, GW_INVALID,
-                         "\"%.140s\" is malformed: when the rank replaces its %%d, it must be a "
-                         "name: 1 to %d of A-Z a-z 0-9 _ : . -",
+                         "the name \"%.140s\" is malformed: with the rank in place of %%d, it must "
+                         "have 1 to %d of A-Z a-z 0-9 _ : . -",
                          given, LIMIT_NAME_BYTES);
     snprintf(out->name, sizeof out->name, "%s", out->rank < 0 ? given : name);
     return GW_OK;

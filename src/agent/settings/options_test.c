@@ -236,7 +236,7 @@ static void it_puts_the_rank_into_a_name(void **state) {
     assert_string_equal(resolve(o).name, "3.a");
     o.name = "%d%d";
     refuse(o, GW_INVALID,
-           "\"%d%d\" is malformed: when the rank replaces its %d, it must be a name");
+           "the name \"%d%d\" is malformed: with the rank in place of %d, it must have 1 to");
     o.name = "trainer%s";
     refuse(o, GW_INVALID, "\"trainer%s\" is not a name");
     char longest[LIMIT_NAME_BYTES + 3];
@@ -244,7 +244,7 @@ static void it_puts_the_rank_into_a_name(void **state) {
     memcpy(longest, "%d", 2);
     longest[LIMIT_NAME_BYTES + 2] = '\0';
     o.name = longest;
-    refuse(o, GW_INVALID, "is malformed: when the rank replaces its %d, it must be a name");
+    refuse(o, GW_INVALID, "is malformed: with the rank in place of %d, it must have 1 to");
     set_environment(NULL, NULL, NULL, NULL);
     o.name = "trainer%d";
     o.job = GW_JOB_JOIN;
@@ -315,7 +315,7 @@ static void a_group_may_have_several_addresses(void **state) {
     refuse(o, GW_INVALID, "more than 511 bytes of addresses");
     o = GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2,
                    .init_method = "tcp://localhost:1,localhost:2");
-    refuse(o, GW_INVALID, "several addresses, which only an elastic job can have");
+    refuse(o, GW_INVALID, "several addresses, but only an elastic job can have several");
 }
 
 static void it_names_three_ways_beyond_this_machine(void **state) {

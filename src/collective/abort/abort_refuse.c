@@ -7,7 +7,7 @@
 // GRP-9.
 void group_refuse_list_on_loop(gw_group *g, int from) {
     gw_error error;
-    error_set(&error, GW_MISMATCH, "the group has other members on %s than on %s",
+    error_set(&error, GW_MISMATCH, "the members of the group on %s differ from those on %s",
               agent_member(g->agent, from)->name, g->agent->name);
     abort_send_break_on_loop(g, from, &error);
     group_break_on_loop(g, &error);

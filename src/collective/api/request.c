@@ -137,10 +137,10 @@ static bool is_writable(gw_scope *s, const char *what, gw_tensor *into) {
     if (tensor_is_rows(into))
         scope_fail(s, GW_INVALID, "%s: .into is sparse by rows", what);
     else if (s->grad_enabled && tensor_needs_grad(into))
-        scope_fail(s, GW_INVALID,
-                   "%s: the tensor .into needs a gradient: call gw_no_grad before, which allows to "
-                   "write it",
-                   what);
+        scope_fail(
+            s, GW_INVALID,
+            "%s: the tensor .into needs a gradient: call gw_no_grad first, which allows the write",
+            what);
     else if (lies_on_itself(into))
         scope_fail(s, GW_INVALID, "%s: elements of the tensor .into share memory", what);
     return gw_ok(s);

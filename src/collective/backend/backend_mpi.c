@@ -118,7 +118,7 @@ static void begin_once(void) {
     pthread_sigmask(SIG_SETMASK, &every, &before);
     int failed = pthread_create(&thread, NULL, serve, NULL);
     if (failed)
-        error_set(&why_not, GW_SYSTEM, "mpi: no thread for it: %s",
+        error_set(&why_not, GW_SYSTEM, "mpi: no thread can be started: %s",
                   system_thread_error_text(failed).text);
     else
         atexit(stop);

@@ -160,8 +160,8 @@ void call_note_left_on_loop(gw_group *g, sequence *t, const collective_abort *ab
     if (has_forgotten(t, ab)) {
         gw_error error;
         error_set(&error, GW_LIMIT,
-                  "a member has left the scope of collective %llu, and this collective lies more "
-                  "than %d calls before the present call of %s: re-form the group",
+                  "a member has left the scope of collective %llu, which was called more than %d "
+                  "calls before the present call of %s: re-form the group",
                   (unsigned long long)ab->failed, CALL_PATHS_KEPT, group_member_name(g, g->self));
         group_break_all_on_loop(g, &error);
         return;

@@ -106,8 +106,8 @@ static void name_late_member(gw_scope *s, const gw_group *g, const char *what, i
     const char *name =
         member < 0 ? "any member" : agent_member(g->agent, (int)g->members[member].rank)->name;
     gw_scope_clear(s);
-    scope_fail(s, GW_TIMEOUT, "%s %s of group \"%s\", tag %lld: not done before the deadline", what,
-               name, g->name, (long long)tag);
+    scope_fail(s, GW_TIMEOUT, "%s %s of group \"%s\", tag %lld: has not ended before the deadline",
+               what, name, g->name, (long long)tag);
 }
 
 gw_future *gw_isend_with(gw_scope *s, gw_group *g, gw_tensor *x, int to,
@@ -231,8 +231,8 @@ static bool check_batch(gw_scope *s, const gw_group *g, const gw_message *messag
     if (!check_peer(s, what, g, 0)) return false;
     if (options.tag)
         scope_fail(s, GW_INVALID,
-                   "%s: .tag can be used with gw_send and gw_recv only; here the library gives "
-                   "each message a tag",
+                   "%s: .tag can be used with gw_send and gw_recv only; each message of a batch "
+                   "has a .tag of its own",
                    what);
     else if (count < 0 || (count && !messages))
         scope_fail(s, GW_INVALID, "%s: %d messages were given%s", what, count,

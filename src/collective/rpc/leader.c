@@ -189,9 +189,10 @@ static gw_status enter(agent *a, const collective_request *x, gw_future *f, resu
     round *r = NULL;
     collective_group *m = collective_group_of_on_loop(a, x->ranks, x->count);
     if (!m)
-        return error_set(error, GW_LIMIT,
-                         "RPC collectives among more than %d different lists of workers",
-                         LIMIT_COLLECTIVE_GROUPS);
+        return error_set(
+            error, GW_LIMIT,
+            "this worker has RPC collectives of more than %d different lists of workers",
+            LIMIT_COLLECTIVE_GROUPS);
     int index = collective_index_of(m, x->caller);
     gw_status status = check_members(m, error);
     if (!status) status = find_round(m, x->kind, x->number, index, &r, error);

@@ -28,11 +28,11 @@ static bool sort_ranks(gw_scope *s, agent *a, const gw_worker *workers, int coun
     qsort(out, (size_t)count, sizeof *out, compare);
     for (int i = 1; i < count; i++) {
         if (out[i] != out[i - 1]) continue;
-        return scope_fail(s, GW_INVALID, "%s is twice among the participants",
+        return scope_fail(s, GW_INVALID, "%s is twice in the list of workers",
                           agent_member(a, (int)out[i])->name);
     }
     if (!inside)
-        scope_fail(s, GW_INVALID, "%s is not among the participants",
+        scope_fail(s, GW_INVALID, "%s itself is not in the list of workers",
                    agent_member(a, a->rank)->name);
     return inside;
 }

@@ -81,7 +81,7 @@ static bool take_requested(gw_scope *s, gw_value v, requested_marks *requested) 
     size_t count = v.size / sizeof(mark);
     if (!gw_ok(s)) return false;
     if (v.size % sizeof(mark) || count > LIMIT_PASS_MARKS)
-        return scope_fail_of(s, "gw.marks", GW_INVALID, "%zu bytes are no marks", v.size);
+        return scope_fail_of(s, "gw.marks", GW_INVALID, "malformed marks: %zu bytes", v.size);
     requested->sents = gw_alloc(s, (count + 1) * sizeof(sent *));
     requested->edges = gw_alloc(s, (count + 1) * sizeof(edge));
     bool all = requested->sents && requested->edges;

@@ -261,7 +261,8 @@ static void read_none(gw_scope *root, int rank, void *context) {
     gw_scope *failed = gw_scope_open(root);
     gw_fail(failed, GW_INVALID, "something else");
     gw_rref_grad(root, gw_remote(failed, 1, "gradients_weight", gw_ones(root, GW_F32, 3)));
-    assert_fails(root, GW_INVALID, "the reference is of a call that failed in its own scope");
+    assert_fails(root, GW_INVALID,
+                 "the reference is the result of a call that failed in another scope");
     assert_int_equal(gw_scope_close(failed).status, GW_INVALID);
 }
 

@@ -164,7 +164,7 @@ static void check_upstream(gw_scope *root, int rank, void *context) {
     if (rank) return;
     mark m = { .rank = 1, .slot = 0, .send = 9 };
     gw_rpc_sync(root, 1, "gw.marks", gw_value_of_bytes(&m, sizeof m - 1));
-    expect(root, GW_INVALID, "w1: gw.marks: 15 bytes are no marks");
+    expect(root, GW_INVALID, "w1: gw.marks: malformed marks: 15 bytes");
     gw_rpc_sync(root, 1, "gw.marks", gw_value_of_bytes(&m, sizeof m));
     assert_int_equal(gw_scope_error(root)->status, GW_WRONG_STATE);
     gw_scope_clear(root);

@@ -19,7 +19,8 @@ static bool add_bytes(void *context, const module_path *at, gw_tensor *x) {
 void gw_module_object_open(gw_scope *own, gw_module_object *self, gw_module *m) {
     if (!gw_ok(own)) return;
     if (!m || m == &module_poison) {
-        scope_fail(own, GW_INVALID, "the function that makes the module has returned none");
+        scope_fail(own, GW_INVALID,
+                   "the function that makes the module has returned none instead of a module");
         return;
     }
     self->own = own;

@@ -70,7 +70,7 @@ static gw_value check_outputs(gw_scope *s, const gw_module *m, const typed_call 
         scope_fail(s, GW_INVALID, "%s: %s.call did not return a list of %d outputs", owner, m->name,
                    c->outputs);
     else
-        scope_fail(s, GW_INVALID, "%s: %s.call gave no output", owner, m->name);
+        scope_fail(s, GW_INVALID, "%s: %s.call returned no output", owner, m->name);
     return v;
 }
 

@@ -382,7 +382,8 @@ static void go_wrong(gw_scope *root, int rank, void *context) {
     assert_failed(s, GW_NOT_FOUND, "w1 has no function or class gw.nn.no_such_layer");
     gw_module_call(s, gw_module_remote(s, 1, "remote_nothing"), x);
     assert_failed(s, GW_INVALID,
-                  "w1: remote_nothing: the function that makes the module has returned none");
+                  "w1: remote_nothing: the function that makes the module has returned none "
+                  "instead of a module");
     gw_module_call(s, gw_module_remote(s, 1, "remote_thing"), x);
     assert_failed(s, GW_NOT_FOUND, "w1 has no method remote_thing.forward");
     gw_module_call(s, gw_module_remote(s, 1, "remote_twins", "three"), x);

@@ -491,9 +491,10 @@ static void go_wrong(gw_scope *s, int rank, void *context) {
     gw_module_call(s, gw_module_remote(s, 1, "typed_nothing", false), x);
     assert_failed(
         s, GW_INVALID,
-        "w1: typed_nothing.forward: nothing: the tensor is of a scope that has failed: lost");
+        "w1: typed_nothing.forward: nothing: the tensor was made in a scope that has failed: lost");
     gw_module_call(s, gw_module_remote(s, 1, "typed_nothing", true), x);
-    assert_failed(s, GW_INVALID, "w1: typed_nothing.forward: nothing: its forward gave no output");
+    assert_failed(s, GW_INVALID,
+                  "w1: typed_nothing.forward: nothing: its forward returned no output");
     gw_module *odd = gw_module_remote(s, 1, "typed_odd");
     gw_module_call(s, odd, x);
     assert_failed(s, GW_INVALID, "w1: typed_odd.forward returned none, not a tensor");

@@ -249,7 +249,7 @@ static gw_value serve_load(gw_scope *s, void *object, const gw_args *a) {
         state_take_over(self->optimizer, &self->load);
         self->has_load = false;
     } else {
-        scope_fail(s, GW_WRONG_STATE, "no state was checked before that could be loaded");
+        scope_fail(s, GW_WRONG_STATE, "no state can be loaded: the check of a state must precede");
     }
     optimizers_unlock(s);
     return gw_none();

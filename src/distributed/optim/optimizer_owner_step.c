@@ -139,7 +139,7 @@ gw_value serve_commit(gw_scope *s, void *object, const gw_args *a) {
             t, GW_FENCED,
             "the step cannot be made: another owner has lost the worker that makes the step");
     } else {
-        scope_fail(t, GW_WRONG_STATE, "no step was prepared that could be committed");
+        scope_fail(t, GW_WRONG_STATE, "the step cannot be committed: it was not prepared");
     }
     optimizers_unlock(s);
     failpoint("step_committed");

@@ -133,7 +133,7 @@ __attribute__((format(printf, 2, 3))) static bool append(error_text *to, const c
 // Appends that |at| has not confirmed the commit after which this worker is at step |steps|.
 static void append_missing(gw_scope *s, error_text *to, const owner *at, int64_t steps) {
     bool fits = is_gone(s, at) ? append(to, "%s is lost, ", name_of(s, at))
-                               : append(to, "%s may be at step %lld still, ", name_of(s, at),
+                               : append(to, "%s may still be at step %lld, ", name_of(s, at),
                                         (long long)steps - 1);
     to->more += !fits;
 }
@@ -208,7 +208,8 @@ static void step_each(gw_scope *s, gw_scope *w, gw_optimizer *o) {
         e->sent_count = options_count(o);
     else
         fail_behind(s, scope_error(w),
-                    "gw_optimizer_step: each owner steps on its own, and one has failed");
+                    "gw_optimizer_step: each owner makes its step independently (.concurrent), and "
+                    "the step of one owner has failed");
 }
 
 static void try_step(gw_scope *s, gw_optimizer *o) {

@@ -95,8 +95,8 @@ static gw_status check(certificate *c, const uint8_t private_key[SECRET_PRIVATE_
     for (int i = 0; i < c->ca_count; i++)
         if (!X509_check_ca(c->cas[i]))
             return error_set(error, GW_INVALID,
-                             "certificate %d in %s is not a CA certificate: only the first one may "
-                             "be the worker's",
+                             "certificate %d in %s is not a CA certificate: only the first "
+                             "certificate may be that of the worker",
                              i + 2, what);
     if (X509_cmp_current_time(X509_get0_notAfter(c->own)) < 0)
         return error_set(error, GW_INVALID, "the certificate in %s has expired", what);

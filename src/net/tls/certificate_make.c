@@ -130,8 +130,8 @@ gw_status certificate_make(const char *ca, const char *what, const certificate_n
         status = error_set(error, GW_SYSTEM, "OpenSSL cannot make a certificate");
     } else if (size > CERTIFICATE_BYTES_MAX || !write_text(key, x, by.certificate, out)) {
         status = error_set(error, GW_LIMIT,
-                           "a certificate with %d names has %d bytes, %d at most: use a pattern "
-                           "that names many ranks, such as trainer%%d=1-200",
+                           "a certificate with %d names would have %d bytes, but at most %d are "
+                           "allowed: use a pattern that names many ranks, such as trainer%%d=1-200",
                            count, size, CERTIFICATE_BYTES_MAX);
     }
     X509_free(x);

@@ -216,7 +216,7 @@ static gw_status read_text(int fd, const char *what, char text[SECRET_TEXT_MAX],
     }
     text[size] = '\0';
     if (strlen(text) != size)
-        return error_set(error, GW_INVALID, "%s is not a text file, as key files are", what);
+        return error_set(error, GW_INVALID, "%s is not a key file: it is not a text file", what);
     return GW_OK;
 }
 

@@ -385,7 +385,7 @@ static void the_hello_must_name_the_same_workers(void **state) {
             env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
         assert_int_equal(d.admitted, 0);
         assert_string_equal(d.why.text,
-                            "its first message names another worker than w1, which its key is for");
+                            "its first message does not name w1, the worker of its key");
         visitor_leave(&v);
         door_close(&d);
         doors_close_env();

@@ -319,7 +319,7 @@ static sharing *sharing_of(gw_ddp *d, const kept_part *parts, int count, uint64_
 }
 
 bool ddp_may_share(gw_scope *s, const char *keeps_whole) {
-    if (keeps_whole) scope_fail(s, GW_INVALID, "gradients are shared out, and %s", keeps_whole);
+    if (keeps_whole) scope_fail(s, GW_INVALID, "gradients are sharded, but %s", keeps_whole);
     return gw_ok(s);
 }
 
@@ -339,7 +339,7 @@ bool ddp_share_means(gw_scope *s, gw_ddp *d, const kept_part *parts, int part_co
     if (!l || !gate_share(&d->gate, gives_away, ranges)) {
         layout_release(l);
         d->sharing = NULL;
-        return scope_fail(s, GW_NO_MEMORY, "no memory for shared out gradients");
+        return scope_fail(s, GW_NO_MEMORY, "no memory for sharded gradients");
     }
     layout_release(d->layout);
     d->layout = l;

@@ -82,8 +82,8 @@ bool ddp_pass_is_awaited(gw_scope *s, gw_ddp *d) {
     env_leave(d->agent->env);
     if (!awaited)
         scope_fail(s, GW_WRONG_STATE,
-                   "a synchronised pass in a join: its iteration has not begun (gw_join_notify), "
-                   "or was begun in a scope that is not synchronised");
+                   "a synchronised pass in a join needs an iteration that has begun in a "
+                   "synchronised scope (gw_join_notify)");
     return awaited;
 }
 

@@ -203,9 +203,9 @@ void join_shadow_active(gw_scope *s, gw_join *j) {
         counted = false;
         shadow_all(s, j);
         if (since == SKEW_WARNED_OF)
-            log_line(
-                "%s has had no input for %d iterations of a join, but other members still have",
-                j->agent->name, SKEW_WARNED_OF);
+            log_line("%s has had no input for %d iterations of a join, but other members still "
+                     "have input",
+                     j->agent->name, SKEW_WARNED_OF);
     }
     if (gw_ok(s)) await_all(s, j);
     shadow_end(j->agent, list);

@@ -51,7 +51,7 @@ static bool check(gw_scope *s, const gw_optimizer *o, gw_shard_options options) 
         scope_fail(s, GW_INVALID,
                    "gw_optimizer_shard: the optimizer has parameters of other workers");
     else if (o->step_count)
-        scope_fail(s, GW_WRONG_STATE, "gw_optimizer_shard: the optimizer has stepped already");
+        scope_fail(s, GW_WRONG_STATE, "gw_optimizer_shard: the optimizer has already made a step");
     else if ((unsigned)options.gradients > GW_SHARDED)
         scope_fail(s, GW_INVALID,
                    "gw_optimizer_shard: .gradients is %d, which is neither GW_WHOLE nor GW_SHARDED",

@@ -155,7 +155,7 @@ bool shard_overlap(gw_scope *s, gw_optimizer *o) {
     }
     if (!known)
         scope_fail(s, GW_INVALID,
-                   "gw_optimizer_shard: .overlap needs a model that gw_ddp_open has opened, and no "
-                   "parameter is of such a model");
+                   "gw_optimizer_shard: .overlap needs a model that gw_ddp_open has opened, but no "
+                   "parameter belongs to such a model");
     return gw_ok(s);
 }

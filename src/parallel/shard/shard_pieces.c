@@ -259,8 +259,8 @@ bool shard_share_gradients(gw_scope *s, const gw_optimizer *o, gw_ddp *of) {
         gw_ddp *d = ddp_of_parameter(o->parameters[i].x, &leaf);
         if (!d)
             scope_fail(s, GW_INVALID,
-                       "gw_optimizer_shard: gradients can be sharded only of models that "
-                       "gw_ddp_open has opened, and parameter %d is not of such a model",
+                       "gw_optimizer_shard: gradients can be sharded only for models that "
+                       "gw_ddp_open has opened, but parameter %d does not belong to such a model",
                        i);
         else if (!d->sharing && (!of || d == of))
             share_gradients_of(s, o, x, d);

@@ -47,7 +47,8 @@ static void give_values(gw_scope *s, gw_optimizer *o, gw_group *g, int root, int
         const parameter *p = &o->parameters[i];
         const gw_tensor *x = gw_tensor_of(t, gw_list_get(t, received, i - from));
         if (gw_ok(t) && (x->dtype != p->x->dtype || x->numel != p->x->numel))
-            scope_fail(t, GW_MISMATCH, "gw_optimizer_reform: %s has another parameter %d",
+            scope_fail(t, GW_MISMATCH,
+                       "gw_optimizer_reform: parameter %d of %s has another shape or dtype",
                        gw_group_worker(t, g, root).name, i);
         if (gw_ok(t) && p->new_x && !p->grad) optimizer_stage(o, i, 0, x, 0, x->numel);
     }

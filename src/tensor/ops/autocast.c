@@ -155,7 +155,8 @@ bool autocast_args(op_call *c, gw_value out[OP_ARGS_MAX]) {
 void gw_autocast(gw_scope *s, gw_dtype dtype) {
     if (!gw_ok(s)) return;
     if (dtype != GW_F16 && dtype != GW_BF16) {
-        scope_fail(s, GW_INVALID, "gw_autocast: to %s, not f16 or bf16", gw_dtype_name(dtype));
+        scope_fail(s, GW_INVALID, "gw_autocast: the dtype is %s, but must be f16 or bf16",
+                   gw_dtype_name(dtype));
         return;
     }
     if (s->autocast && s->autocast->dtype == dtype) return;

@@ -106,7 +106,7 @@ static void other_types_are_refused(void **state) {
     gw_autocast(s, GW_F32);
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, GW_INVALID);
-    assert_non_null(strstr(e.text, "gw_autocast: to f32, not f16 or bf16"));
+    assert_non_null(strstr(e.text, "gw_autocast: the dtype is f32, but must be f16 or bf16"));
 }
 
 static void call(gw_scope *root, int rank, void *context) {

@@ -85,11 +85,11 @@ static void it_refuses_poison_and_does_nothing_in_a_failed_scope(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_ones(s, GW_F32, 1);
     assert_true(tensor_is_poison(gw_add_(s, &tensor_poison, 1)));
-    expect_fails(s, "gw.add_: the tensor is of a scope that has failed: it was never made");
+    expect_fails(s, "gw.add_: the tensor was made in a scope that has failed: it was never made");
     assert_true(tensor_is_poison(gw_add_(s, x, &tensor_poison)));
-    expect_fails(s, "gw.add: b is of a scope that has failed: it was never made");
+    expect_fails(s, "gw.add: b was made in a scope that has failed: it was never made");
     assert_true(tensor_is_poison(gw_copy_(s, x, &tensor_poison)));
-    expect_fails(s, "gw.copy_: the tensor is of a scope that has failed: it was never made");
+    expect_fails(s, "gw.copy_: the tensor was made in a scope that has failed: it was never made");
     gw_fail(s, GW_CANCELLED, "first");
     assert_true(tensor_is_poison(gw_fill_(s, x, 2)));
     gw_scope_clear(s);

@@ -23,7 +23,7 @@ static bool read_average(op_call *c, average *a) {
     if (!arg_is_none(c->args, 6)) {
         a->divisor = arg_int(c->args, 6);
         if (a->divisor == 0) {
-            op_fail(c, GW_INVALID, "divisor is 0, but must not be");
+            op_fail(c, GW_INVALID, "divisor_override is 0, but must not be 0");
             return false;
         }
     }
@@ -214,7 +214,7 @@ static gw_tensor *run(gw_scope *s, const op *o, int dims, gw_tensor *x, gw_pool_
         options.divisor_override != GW_NOT_GIVEN ? gw_value_of(options.divisor_override) : gw_none()
     };
     if (gw_ok(s) && (options.dilation[0] != 1 || options.dilation[1] != 1))
-        scope_fail(s, GW_INVALID, "gw.%s: means have no dilation", o->name);
+        scope_fail(s, GW_INVALID, "gw.%s: .dilation cannot be used with average pools", o->name);
     return op_run(s, o, args, 7, NULL);
 }
 

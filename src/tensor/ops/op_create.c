@@ -179,7 +179,7 @@ static bool can_be_read(gw_scope *s, const char *what, gw_dtype dtype, const voi
         scope_fail(s, GW_INVALID, "%s: %d is not a dtype, but must be a gw_dtype", what,
                    (int)dtype);
     else if (!data && bytes_of(dtype, shape) > 0)
-        scope_fail(s, GW_INVALID, "%s: no numbers to read", what);
+        scope_fail(s, GW_INVALID, "%s: data is NULL", what);
     return !s->error;
 }
 

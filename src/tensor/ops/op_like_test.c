@@ -31,7 +31,8 @@ static void only_floats_are_drawn(void **state) {
     gw_rand_like(s, gw_ones(s, GW_I64, 2));
     expect_fails(s, "gw.rand: the dtype must be a float, but is i64; gw_to_dtype converts it");
     assert_true(tensor_is_poison(gw_zeros_like(s, &tensor_poison)));
-    expect_fails(s, "gw.zeros_like: the tensor is of a scope that has failed: it was never made");
+    expect_fails(
+        s, "gw.zeros_like: the tensor was made in a scope that has failed: it was never made");
     gw_scope_close_up(s);
 }
 

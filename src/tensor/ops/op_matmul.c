@@ -8,7 +8,7 @@
 
 static bool check_dtypes(op_call *c, const gw_tensor *a, const gw_tensor *b) {
     if (a->dtype == GW_BOOL8 || b->dtype == GW_BOOL8) {
-        op_fail(c, GW_UNSUPPORTED, "bool has no products");
+        op_fail(c, GW_UNSUPPORTED, "matrices of bool cannot be multiplied");
         return false;
     }
     if (a->dtype == b->dtype) return true;

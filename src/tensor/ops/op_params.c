@@ -212,8 +212,8 @@ bool op_param_fits(const op_param *p, gw_value v) {
 static bool check_tensors(op_call *c, const op_param *p, gw_value v, bool *has_device) {
     const gw_tensor *poison = find_poison(v);
     if (poison) {
-        op_fail(c, GW_INVALID, "%.*s is of a scope that has failed: %s", p->name_size, p->name,
-                tensor_poison_reason(poison));
+        op_fail(c, GW_INVALID, "%.*s was made in a scope that has failed: %s", p->name_size,
+                p->name, tensor_poison_reason(poison));
         return false;
     }
     if (!are_on_device(c, v, has_device)) return false;

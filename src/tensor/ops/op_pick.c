@@ -44,8 +44,8 @@ static void infer_gather(op_call *c) {
     if (dim < 0 || !pick_check_dtype(c, index)) return;
     if (index->numel > 0 && !pick_index_fits(index, x, dim)) {
         op_fail(c, GW_INVALID,
-                "index %s along dimension %d of %s: index must have as many dimensions, and no "
-                "larger size except along that dimension",
+                "index %s does not fit dimension %d of %s: index must have as many dimensions, and "
+                "no larger size except along that dimension",
                 shape_text(index).text, dim, shape_text(x).text);
         return;
     }

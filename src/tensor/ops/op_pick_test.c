@@ -93,19 +93,19 @@ static void it_refuses_invalid_arguments(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 3), *i = gw_zeros(s, GW_I64, 3, 2);
     gw_gather(s, x, 1, i);
-    expect_fails(s, "gw.gather: index 3x2 along dimension 1 of 2x3: index must have as many "
+    expect_fails(s, "gw.gather: index 3x2 does not fit dimension 1 of 2x3: index must have as many "
                     "dimensions, and no larger size except along that dimension");
     gw_gather(s, x, 2, i);
     expect_fails(s, "gw.gather: dimension 2 was given for 2x3, but it must be -2 to 1");
     gw_gather(s, x, 0, gw_zeros(s, GW_I64, 3));
-    expect_fails(s, "gw.gather: index 3 along dimension 0 of 2x3: index must have as many "
+    expect_fails(s, "gw.gather: index 3 does not fit dimension 0 of 2x3: index must have as many "
                     "dimensions, and no larger size except along that dimension");
     gw_gather(s, x, 0, gw_zeros(s, GW_F32, 2, 3));
     expect_fails(s, "gw.gather: indices are f32, but must be i64 or i32");
     gw_scatter_add(s, x, 0, i, gw_zeros(s, GW_F32, 2, 2));
     expect_fails(s, "gw.scatter_add: index has shape 3x2, source 2x2, dimension is 0 of x with "
-                    "2x3: all must have the same number of dimensions, and no size of index may "
-                    "exceed that of source, nor, except along the dimension, that of x");
+                    "2x3: all must have the same number of dimensions; a size of index must not "
+                    "exceed that of source, nor that of x except along the dimension");
     gw_scatter_add(s, x, 0, i, gw_zeros(s, GW_F64, 3, 2));
     expect_fails(s, "gw.scatter_add: source is f64, but must be f32");
     gw_index_select(s, x, 0, i);

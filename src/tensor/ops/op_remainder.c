@@ -24,7 +24,7 @@ static void compute(op_call *c) {
     ew_input divisor;
     operand_input_cast(&divisor, c, 1, as);
     if (!dtype_is_float(as) && c->outputs[0]->numel && has_zero(c, &divisor)) {
-        op_fail(c, GW_INVALID, "b has a 0, by which an integer must not be divided");
+        op_fail(c, GW_INVALID, "an element of b is 0, but an integer cannot be divided by 0");
         return;
     }
     if (!c->scope->error) operands_compute(c);

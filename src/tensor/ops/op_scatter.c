@@ -33,8 +33,8 @@ static void infer(op_call *c) {
         (!pick_index_fits(index, x, dim) || (source && !source_fits(source, index)))) {
         op_fail(c, GW_INVALID,
                 "index has shape %s, source %s, dimension is %d of x with %s: all must have the "
-                "same number of dimensions, and no size of index may exceed that of source, nor, "
-                "except along the dimension, that of x",
+                "same number of dimensions; a size of index must not exceed that of source, nor "
+                "that of x except along the dimension",
                 shape_text(index).text, source ? shape_text(source).text : "a number", dim,
                 shape_text(x).text);
         return;

@@ -47,12 +47,12 @@ static void mismatched_arguments_are_errors(void **state) {
     expect_fails(s, "gw.scatter: index 3 out of range for dimension 1 of size 3");
     gw_scatter(s, x, 1, gw_zeros(s, GW_I64, 3, 1), 0);
     expect_fails(s, "gw.scatter: index has shape 3x1, source a number, dimension is 1 of x with "
-                    "2x3: all must have the same number of dimensions, and no size of index may "
-                    "exceed that of source, nor, except along the dimension, that of x");
+                    "2x3: all must have the same number of dimensions; a size of index must not "
+                    "exceed that of source, nor that of x except along the dimension");
     gw_scatter(s, x, 1, index, gw_zeros(s, GW_F32, 2, 2));
     expect_fails(s, "gw.scatter: index has shape 2x3, source 2x2, dimension is 1 of x with 2x3: "
-                    "all must have the same number of dimensions, and no size of index may exceed "
-                    "that of source, nor, except along the dimension, that of x");
+                    "all must have the same number of dimensions; a size of index must not exceed "
+                    "that of source, nor that of x except along the dimension");
     gw_scatter(s, x, 1, index, gw_zeros(s, GW_F64, 2, 3));
     expect_fails(s, "gw.scatter: source is f64, but must be f32");
     gw_scatter(s, x, 1, x, 0);

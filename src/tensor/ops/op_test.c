@@ -272,7 +272,7 @@ static void run_failed(op_sampler *p, const gw_value *args, int arg_count) {
         assert_true(tensor_is_poison(op_run(s, p->op, poisoned, arg_count, &other)));
         assert_true(tensor_is_poison(other));
         assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
-        assert_non_null(strstr(gw_scope_error(s)->text, "of a scope that has failed"));
+        assert_non_null(strstr(gw_scope_error(s)->text, "in a scope that has failed"));
         gw_scope_clear(s);
     }
     gw_fail(s, GW_CANCELLED, "first");

@@ -80,7 +80,7 @@ static void infer_reshape(op_call *c) {
         op_output(c, (gw_dtype)x->dtype, dims, sizes);
     else
         op_fail(c, GW_INVALID,
-                "%s cannot get the shape %s without a copy; gw_reshape copies if it must",
+                "%s cannot get the shape %s without a copy; gw_reshape makes a copy where needed",
                 shape_text(x).text, shape_text_of(dims, sizes).text);
 }
 

@@ -318,9 +318,10 @@ static void print_place_wait(job *j) {
     if (!n->waits_ms || n->has_reported_wait || clock_now_ms() < n->waits_ms + PLACE_MS) return;
     n->has_reported_wait = true;
     if (n->job_runs)
-        sink_print(j->messages, "waiting for a place in the job, whose ranks run");
+        sink_print(j->messages, "the ranks of the job run; waiting for a free place for this host");
     else
-        sink_print(j->messages, "waiting for other hosts: the job needs %d, and takes %d",
+        sink_print(j->messages,
+                   "waiting for other hosts: the job needs %d hosts, and takes at most %d",
                    j->options.node_min, j->options.node_max);
     sink_flush(j->messages);
 }
