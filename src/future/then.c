@@ -329,6 +329,12 @@ static bool has_body(gw_scope *s, bool has) {
     return has;
 }
 
+static bool is_place(gw_scope *s, gw_then_options o) {
+    if (o.where == GW_INLINE) return true;
+    return scope_fail(s, GW_UNSUPPORTED,
+                      "a function after a future runs GW_INLINE, not in place %d", (int)o.where);
+}
+
 static void start(then *t, gw_scope *s) {
     env *e = t->in->agent->env;
     env_enter(e);
@@ -337,9 +343,12 @@ static void start(then *t, gw_scope *s) {
     if (!later) run_then(t);
 }
 
-gw_future *gw_then(gw_scope *s, gw_future *f,
-                   gw_value (*body)(gw_scope *s, gw_value v, void *context), void *context) {
-    then *t = is_usable(s, f) && has_body(s, body != NULL) ? open_then(s, f, true) : NULL;
+gw_future *gw_then_with(gw_scope *s, gw_future *f,
+                        gw_value (*body)(gw_scope *s, gw_value v, void *context), void *context,
+                        gw_then_options options) {
+    then *t = is_usable(s, f) && has_body(s, body != NULL) && is_place(s, options)
+                  ? open_then(s, f, true)
+                  : NULL;
     if (!t) return &future_poison;
     t->body = body;
     t->context = context;
@@ -348,9 +357,12 @@ gw_future *gw_then(gw_scope *s, gw_future *f,
     return scope_own_or(s, out, &future_poison);
 }
 
-void gw_on_done(gw_scope *s, gw_future *f, void (*done)(gw_scope *s, gw_future *f, void *context),
-                void *context) {
-    then *t = is_usable(s, f) && has_body(s, done != NULL) ? open_then(s, f, false) : NULL;
+void gw_on_done_with(gw_scope *s, gw_future *f,
+                     void (*done)(gw_scope *s, gw_future *f, void *context), void *context,
+                     gw_then_options options) {
+    then *t = is_usable(s, f) && has_body(s, done != NULL) && is_place(s, options)
+                  ? open_then(s, f, false)
+                  : NULL;
     if (!t) return;
     t->done = done;
     t->context = context;
