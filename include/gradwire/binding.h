@@ -36,9 +36,9 @@
 //         gw_release(f);
 //     }
 //
-// The future fails with the deadline of the call, and when the caller cancels the call; gw_future_done then returns
-// true, and resolving it is WRONG_STATE. If the last count on a future that has not resolved is released, the call fails
-// with WRONG_STATE.
+// At its deadline, and when its caller cancels it, the call ends without the future: resolving the future has no effect
+// then. If the last count on a future that has not resolved is released, the call fails with WRONG_STATE. A future that
+// resolves in a scope that has failed resolves with the error of that scope, and with the value of gw_fail_with_value.
 //
 // Signals: the library changes no handler, but for gw_elastic_open, which handles SIGTERM if the program does not. Threads
 // of the library block all signals, so that handlers run on threads of the program. While gw_rpc_init blocks, its thread
@@ -123,6 +123,14 @@ GW_API gw_handle *gw_retain_handle(gw_handle *h);
 #define gw_release(h) GW_RELEASE(h)
 GW_API void gw_release_handle(gw_handle *h);
 
+// ---- Several values -----------------------------------------------------------------------------
+
+/// Returns all arguments of a call; they live until the body returns.
+GW_API gw_values gw_args_all(const gw_args *a);
+
+/// Returns all items of |list|; they live until |list| changes or is released. No items if |list| is NULL.
+GW_API gw_values gw_list_items(const gw_list *list);
+
 // ---- Scopes for threads -------------------------------------------------------------------------
 
 /// Opens a scope for the job of |root|, which is not inside |root|: any thread may open it while other threads use |root|,
@@ -146,11 +154,13 @@ typedef bool (*gw_interrupt_poll)(void *context);
 
 /// Sets the function that waits of |s|, and of scopes that are opened inside |s| later, call while they block: after a
 /// signal has interrupted the thread, and every 100 ms. If |poll| returns true, the wait ends, and the scope that waits
-/// fails with CANCELLED, "interrupted by the program". The awaited future does not change, and a call continues on its
-/// worker: gw_wait in another scope, or in the same scope after gw_scope_clear, waits for the same result.
+/// fails with CANCELLED, "interrupted by the program". The awaited future does not change, and a call continues; gw_wait
+/// in another scope, or in the same scope after gw_scope_clear, waits for the same result. A collective without a future
+/// (gw_all_reduce) and a backward pass are cancelled on all members.
 ///
-/// Waits are all functions that block for other workers, such as gw_wait, gw_rpc_sync, collectives, gw_backward and
-/// gw_local. An interrupted gw_rpc_shutdown continues as gw_rpc_leave, which is not interrupted.
+/// Waits are all functions that block for other workers, such as gw_wait, gw_rpc_sync, gw_backward and gw_local, but for
+/// gw_rpc_init, which ends after signals (see "Signals" above). An interrupted gw_rpc_shutdown continues as gw_rpc_leave,
+/// which is not interrupted.
 ///
 /// poll: runs on the waiting thread without a lock of the library; it does not use |s|. NULL: waits are not interrupted.
 /// context: passed to |poll|.
@@ -170,6 +180,7 @@ enum { GW_ERROR_VALUE_MAX = 64 * 1024 };
 /// value: none, bool, int, float, string, bytes, worker, or lists and maps of these. If it is of another kind, or has
 /// more than GW_ERROR_VALUE_MAX bytes, the error is set without a value and its text ends with the reason.
 /// format: a format of printf for the text of the error.
+/// Errors: none of its own.
 GW_API void gw_fail_with_value(gw_scope *s, gw_status status, gw_value value, const char *format,
                                ...) GW_PRINTF(4, 5);
 
