@@ -127,10 +127,10 @@ GW_API GW_TYPE_OF(gw_rpc_init) gw_rpc_init_with;
 
 /// Starts to serve calls after gw_rpc_init with .serve_later; does nothing if this worker serves calls already.
 ///
-/// Calls that have arrived before start now, in the order in which they have arrived. Until then they count towards the
-/// limits of queued calls, and fail at their deadlines. Calls of this worker to itself wait, too. Messages other than
-/// calls (replies, references, collectives) are processed all the time. gw_rpc_shutdown and gw_rpc_leave begin with the
-/// same effect.
+/// Calls that have arrived before start now, those of one worker in the order in which they have arrived. Until then they
+/// count towards the limits of queued calls, and fail at their deadlines. Calls of this worker to itself wait, too.
+/// Messages other than calls (replies, references, collectives) are processed all the time. gw_rpc_shutdown and
+/// gw_rpc_leave begin with the same effect.
 /// Errors: WRONG_STATE before gw_rpc_init.
 /// Threads: any, with a scope of its own inside |root| (or of gw_scope_open_of).
 GW_API void gw_rpc_serve(gw_scope *root);
@@ -368,7 +368,8 @@ GW_API bool gw_cancelled(gw_scope *s);
 /// Options of gw_then and gw_on_done.
 typedef struct GW_BY_NAME gw_then_options {
     /// The thread on which the function runs. GW_INLINE: the thread that resolves the future, or the caller if the future
-    /// has resolved; the function must not block. GW_POOL: a thread of the pool; the function may call, wait and compute.
+    /// has resolved; the function must not block. GW_POOL: a thread of the pool; the function may call, wait and compute,
+    /// and several such functions may run concurrently.
     gw_placement where GW_DEFAULT(GW_INLINE);
 } gw_then_options;
 
