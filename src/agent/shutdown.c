@@ -38,6 +38,11 @@ static void check_drained(agent *a) {
                   agent_member(a, rank)->name, BOUND_S);
 }
 
+static void notify_services(agent *a) {
+    for (int i = 0; i < a->service_count; i++)
+        if (a->services[i].service->begins_to_leave) a->services[i].service->begins_to_leave(a);
+}
+
 static void depart(agent *a) {
     for (int i = 0; i < a->service_count; i++)
         if (a->services[i].service->depart) a->services[i].service->depart(a);
@@ -104,6 +109,7 @@ static void wait_until_over(agent *a, gw_scope *root, const way *way, int64_t ti
     l->waiting = w;
     trace_record_text(TRACE_SHUTDOWN, a->observer.row, a->incarnation, 0, way->function);
     way->ask(a);
+    notify_services(a);
     failpoint("shutdown");
     while (!l->over) {
         w->woken = false;

@@ -118,10 +118,12 @@ static const served_call *find_acting(const agent *a) {
 
 // What a call that has not started waits for.
 static void describe_queued(const served_call *s, trace_activity *out) {
+    bool is_held = calls_of(s->agent)->is_held;
     const char *what = "a worker thread";
     out->kind = TRACE_QUEUED;
     if (s->state == SERVED_ARGUMENTS) what = "its arguments, or its object to be made";
-    if (s->state == SERVED_DEFERRED) what = "its caller to receive replies (flow control)";
+    if (s->state == SERVED_DEFERRED)
+        what = is_held ? "gw_rpc_serve" : "its caller to receive replies (flow control)";
     if (s->state == SERVED_ORDER) what = "earlier calls of its caller to start";
     snprintf(out->in, sizeof out->in, "%s", what);
     if (s->state == SERVED_TURN) activity_add_turn(out, s->agent, s->object->turn);
@@ -196,6 +198,7 @@ const service call_service = {
     .kind_last = CALL_KIND_LAST,
     .attachment = &promise_attachment,
     .open = call_state_open,
+    .begins_to_leave = served_calls_begin_on_loop,
     .received = received,
     .find_table = find_table,
     .takes_incomplete = takes_incomplete,

@@ -104,6 +104,9 @@ void served_call_cancel_on_loop(served_call *s, cancel_reason reason, const gw_e
 // Less is queued for |rank|: starts calls of it that wait for that.
 void served_calls_resume_on_loop(agent *a, int rank);
 
+// Starts the calls that have waited since the agent was opened with .serve_later.
+void served_calls_begin_on_loop(agent *a);
+
 // ---- Between the files of the server ------------------------------------------------------------
 
 // server_queue.c: nothing else changes its state. Afterwards the call may be gone.
