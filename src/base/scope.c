@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/variables.h"
 
+#include <gradwire/binding.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -80,6 +81,8 @@ gw_scope *scope_open_regardless(gw_scope *parent) {
         s->worker = parent->worker;
         s->body = parent->body;
         s->autocast = parent->autocast;
+        s->interrupt = parent->interrupt;
+        s->interrupt_context = parent->interrupt_context;
     } else {
         s->deadline_ns = ENV_NEVER;
         s->grad_enabled = true;
@@ -368,6 +371,13 @@ void gw_scope_set_timeout(gw_scope *s, int64_t timeout_ms) {
     s->deadline_ns = own < outer ? own : outer;
 }
 
+void gw_scope_set_interrupt(gw_scope *s, gw_interrupt_poll poll, void *context) {
+    check_open(s, "gw_scope_set_interrupt");
+    if (s == &no_memory_scope) return;
+    s->interrupt = poll;
+    s->interrupt_context = context;
+}
+
 int64_t gw_scope_time_left_ms(const gw_scope *s) {
     if (s->deadline_ns == ENV_NEVER) return INT64_MAX;
     int64_t left_ns = s->deadline_ns - scope_now_ns(s);
@@ -504,5 +514,5 @@ void gw_scope_clear(gw_scope *s) {
     if (s == &no_memory_scope) return;
     free_error(s->error);
     s->error = NULL;
-    s->is_error_read = false;
+    s->is_error_read = s->is_interrupted = false;
 }
