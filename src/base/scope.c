@@ -4,6 +4,7 @@
 #include "base/logged_losses.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/process_number.h"
 #include "base/variables.h"
 
 #include <gradwire/binding.h>
@@ -64,6 +65,7 @@ gw_scope *scope_open_regardless(gw_scope *parent) {
     }
     memset(s, 0, sizeof *s);
     s->parent = parent;
+    s->process = process_number;
     list_init(&s->children);
     if (parent) {
         list_append(&parent->children, &s->sibling);
@@ -137,6 +139,11 @@ static void free_one(gw_scope *s) {
     mem_free(s->label);
     list_remove(&s->sibling);
     mem_give(s, sizeof *s);
+}
+
+// Opened before the fork that has made this process, which therefore releases nothing of it.
+static bool is_of_parent_process(const gw_scope *s) {
+    return s->process != process_number && s != &no_memory_scope;
 }
 
 static gw_scope *last_child(const gw_scope *s) {
@@ -221,6 +228,7 @@ gw_error gw_scope_close(gw_scope *s) {
     gw_error error;
     check_open(s, "gw_scope_close");
     if (is_closed_by_library(s, &error)) return error;
+    if (is_of_parent_process(s)) return s->error ? error_outside(s) : *scope_error(s);
     if (is_lent(s)) return *s->error;
     if (s != &no_memory_scope) take_errors_of_children(s);
     if (s->error) {
@@ -250,7 +258,7 @@ void gw_scope_close_up(gw_scope *s) {
         log_error("%s", refused.text);
         return;
     }
-    if (is_lent(s)) return;
+    if (is_lent(s) || is_of_parent_process(s)) return;
     if (s != &no_memory_scope) take_errors_of_children(s);
     if (s->error && s->parent) {
         if (!s->parent->error) take_on(s->parent, s->error);
@@ -490,6 +498,7 @@ gw_handle *gw_keep_handle(gw_scope *s, gw_handle *h) {
 
 void gw_drop_handle(gw_scope *s, gw_handle *h) {
     check_open(s, "gw_drop");
+    if (is_of_parent_process(s)) return;
     if (h && handles_take(&s->handles, h)) handle_release(h);
 }
 

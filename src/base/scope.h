@@ -12,6 +12,7 @@
 // Data of the folders above. |fini| runs at close, before the handles are released; slots in
 // reverse order.
 typedef enum scope_slot {
+    SCOPE_ATTACHED,  // agent: the count on the agent of a scope of gw_scope_open_of
     SCOPE_POISON,    // tensor: the result of failed operators
     SCOPE_AUTOCAST,  // tensor: casts that this scope has requested
     SCOPE_GRADS,     // autograd: gradients of this scope's passes
@@ -19,7 +20,6 @@ typedef enum scope_slot {
     SCOPE_GATES,     // autograd: the gates that expect a pass over results computed here
     SCOPE_VISITED,   // dist: the workers that the passes of this scope have visited
     SCOPE_TURN,      // rpc: the turn of an object, held through gw_local
-    SCOPE_ATTACHED,  // agent: the count on the agent of a scope that is not inside its root
     SCOPE_AGENT,     // rpc: the agent that was opened on this scope
     SCOPE_SLOT_COUNT
 } scope_slot;

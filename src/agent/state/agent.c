@@ -1,6 +1,7 @@
 #include "agent/state/agent.h"
 
 #include "base/mem.h"
+#include "base/process_number.h"
 
 #include <assert.h>
 #include <stdalign.h>
@@ -96,6 +97,7 @@ static void list_services(agent *a, const service *const *services) {
 }
 
 agent *agent_make(const join_options *o, const service *const *services, gw_error *error) {
+    process_number_count();
     agent *a = mem_calloc(sizeof *a);
     bool complete = a != NULL;
     if (a) list_services(a, services);
