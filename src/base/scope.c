@@ -1,5 +1,6 @@
 #include "base/scope.h"
 
+#include "base/error_value.h"
 #include "base/log.h"
 #include "base/logged_losses.h"
 #include "base/map.h"
@@ -100,6 +101,7 @@ static void take_on(gw_scope *s, const gw_error *error) {
     gw_error *e = mem_alloc(sizeof *e);
     if (e) {
         *e = *error;
+        e->value = error_value_retain(e->value);
         if (s->label) error_prefix(e, s->label);
     }
     s->error = e ? e : &last_error;
@@ -122,7 +124,9 @@ gw_scope *gw_scope_open(gw_scope *parent) {
 }
 
 static void free_error(gw_error *e) {
-    if (e != &last_error) mem_free(e);
+    if (!e || e == &last_error) return;
+    error_value_release(e->value);
+    mem_free(e);
 }
 
 // Without the scopes inside it.
