@@ -123,6 +123,28 @@ GW_API gw_handle *gw_retain_handle(gw_handle *h);
 #define gw_release(h) GW_RELEASE(h)
 GW_API void gw_release_handle(gw_handle *h);
 
+// ---- Memory -------------------------------------------------------------------------------------
+
+/// Makes a tensor whose elements have any values, unlike gw_empty, which zeroes them: for a binding that writes all
+/// elements (gw_data_for_write) before it reads or sends one of them. Bools are zeroed.
+///
+/// Returns: a tensor of |shape|.
+/// Errors: INVALID for |dtype| and |shape|; NO_MEMORY.
+/// Source: torch.empty.
+GW_API gw_tensor *gw_uninitialized(gw_scope *s, gw_dtype dtype, gw_shape shape);
+
+/// Makes a view of memory that the program got from a tensor of the library (gw_data, gw_data_for_write), so that a large
+/// array of another language is sent without a copy when it is sent on or sent back. The program keeps the tensor of that
+/// memory until gw_from_lendable has returned, and does not write to the memory as long as the view, or a message with
+/// the view, exists.
+///
+/// address: of the first element, as a multiple of the size of an element behind the beginning of the memory.
+/// Returns: a contiguous tensor of |shape|; NULL if |address| is not in such memory. Only tensors of at least 1 MiB have
+/// memory that is recognised, and memory of another process is not recognised as integers or bools.
+/// Errors: INVALID for |dtype| and |shape|; NO_MEMORY.
+GW_API gw_tensor *gw_from_lendable(gw_scope *s, gw_dtype dtype, const void *address,
+                                   gw_shape shape);
+
 // ---- Several values -----------------------------------------------------------------------------
 
 /// Returns all arguments of a call; they live until the body returns.
