@@ -20,6 +20,10 @@
 // runs with .where = GW_POOL: a GW_INLINE function may run on a thread that waits and already holds a lock of the
 // program.
 //
+// Start and errors: a binding that prepares objects after it has joined passes .serve_later to gw_rpc_init, and calls
+// gw_rpc_serve when bodies may run. An exception of the other language is an error that carries the encoded exception
+// (gw_fail_with_value); the caller reads it by gw_error_value(s, gw_scope_error(s)).
+//
 // Replies of other threads: a body returns a gw_future of gw_future_open, and the call is answered when the future
 // resolves; until then the call holds no thread. Any thread may resolve the future, with a scope of its own:
 //
@@ -199,8 +203,8 @@ enum { GW_ERROR_VALUE_MAX = 64 * 1024 };
 
 /// Makes |s| fail as gw_fail does, with an error that carries |value|. Nothing happens if |s| has failed.
 ///
-/// value: none, bool, int, float, string, bytes, worker, or lists and maps of these. If it is of another kind, or has
-/// more than GW_ERROR_VALUE_MAX bytes, the error is set without a value and its text ends with the reason.
+/// value: without references and futures; a tensor in it has at most 4 KiB. If it is of another kind, or has more than
+/// GW_ERROR_VALUE_MAX bytes, the error is set without a value and its text ends with the reason.
 /// format: a format of printf for the text of the error.
 /// Errors: none of its own.
 GW_API void gw_fail_with_value(gw_scope *s, gw_status status, gw_value value, const char *format,
