@@ -105,14 +105,19 @@ static void without_an_agent_it_is_a_root_scope(void **state) {
     assert_string_equal(gw_scope_close(s).text, "");
 }
 
+static double draw(gw_scope *s) {
+    return gw_item(s, gw_rand(s, GW_F64));
+}
+
 static void its_random_numbers_are_those_of_no_other_scope(void **state) {
     (void)state;
     gw_scope *root = open_alone(), *s = gw_scope_open_of(root), *t = gw_scope_open_of(root);
-    double of_s = gw_item(s, gw_rand(s, GW_F64)), of_t = gw_item(t, gw_rand(t, GW_F64));
-    assert_true(of_s != of_t && of_s != gw_item(root, gw_rand(root, GW_F64)));
+    double of_s = draw(s), of_t = draw(t), of_root = draw(root);
+    assert_true(of_s != of_t && of_s != of_root);
     gw_seed(s, 7);
     gw_seed(t, 7);
-    assert_true(gw_item(s, gw_rand(s, GW_F64)) == gw_item(t, gw_rand(t, GW_F64)));
+    of_s = draw(s);
+    assert_true(of_s == draw(t));
     assert_string_equal(gw_scope_close(s).text, "");
     assert_string_equal(gw_scope_close(t).text, "");
     close_alone(root);
