@@ -33,7 +33,7 @@
 //         return gw_value_of(f);
 //     }
 //
-//     void finish(gw_future *f) {                                             // on any thread, later
+//     static void finish(gw_future *f) {                                      // on any thread, later
 //         gw_scope *s = gw_scope_open_of(root);
 //         gw_future_set(s, f, compute(s));                                    // if |s| has failed: with its error
 //         gw_scope_close_up(s);
