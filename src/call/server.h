@@ -79,7 +79,7 @@ typedef struct served_call {
     int64_t seen_ns;  // when observe_on_loop first saw it in its state; 0: not yet
 
     // running
-    int tid;  // of its thread
+    _Atomic int tid;  // of its thread
     bool ran;
     gw_scope *scope;
     context context;
