@@ -1,5 +1,5 @@
 // gw_scope_open_of: scopes of any thread for the job of a root scope.
-#include "base/mem.h"
+#include "testing/cluster.h"
 #include "testing/testing.h"
 
 #include <gradwire.h>
@@ -131,11 +131,15 @@ static void open_and_fail(void *root) {
     assert_true(!error.status || error.status == GW_NO_MEMORY);
 }
 
+// In the simulator no other thread allocates meanwhile.
+static void open_without_memory(gw_scope *root, int rank, void *context) {
+    (void)rank, (void)context;
+    testing_alloc_failure_loop(open_and_fail, root);
+}
+
 static void without_memory_it_has_failed(void **state) {
     (void)state;
-    gw_scope *root = open_alone();
-    testing_alloc_failure_loop(open_and_fail, root);
-    close_alone(root);
+    cluster_run(1, (cluster_options){ .world_size = 1 }, open_without_memory, NULL);
 }
 
 GW_TESTS(agent_attached_scope, threads_open_scopes_while_another_uses_the_root,
