@@ -1,6 +1,7 @@
 // Calls and references between two processes.
 #include "bench.h"
 
+#include <gradwire/binding.h>
 #include <time.h>
 
 enum { WARM = 200 };
@@ -155,12 +156,23 @@ static void create_delete_1000(gw_scope *root, samples *out) {
         if (held[i]) gw_scope_close_up(held[i]);
 }
 
+// A sample is the time for one scope; the goal is 0.1 us.
+static void scope_open_of(gw_scope *root, samples *out) {
+    enum { SCOPES = 1000, ROUNDS = 1000 };
+    for (int round = 0; round < ROUNDS && gw_ok(root); round++) {
+        double start = now_us();
+        for (int i = 0; i < SCOPES; i++) gw_scope_close_up(gw_scope_open_of(root));
+        samples_add(out, (now_us() - start) / SCOPES);
+    }
+}
+
 const bench_case rpc_cases[] = {
     { "rpc.null_sync", 2, null_sync },
     { "rpc.null_sync_asleep", 2, null_sync_asleep },  // 10 ms apart
     { "rpc.async_w64", 2, async_w64 },
     { "rpc.nested", 2, nested },
     { "rpc.idle_cpu", 2, idle_cpu },
+    { "rpc.scope_open_of", 1, scope_open_of },
     { "rref.remote_to_here", 2, remote_to_here },
     { "rref.create_delete", 2, create_delete },
     { "rref.create_delete_1000", 2, create_delete_1000 },  // with 1,000 held all the time

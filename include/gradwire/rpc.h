@@ -115,6 +115,9 @@ typedef struct GW_BY_NAME gw_rpc_options {
     /// Allows connections to other hosts without a key. Machines in the network can then read and change the data. The
     /// option must be set on all workers. GW_INSECURE=1 in the environment has the same effect.
     bool insecure GW_DEFAULT(false);
+    /// Calls that arrive wait until this worker calls gw_rpc_serve; for programs that must prepare objects of their own
+    /// after they have joined, and before a function runs.
+    bool serve_later GW_DEFAULT(false);
 } gw_rpc_options;
 
 /// Joins the job and opens the agent of |root|. Scopes that are opened inside |root| afterwards make calls through this
@@ -137,6 +140,16 @@ GW_API void gw_rpc_init(gw_scope *root, gw_rpc_options options GW_DEFAULT({}))
 #define gw_rpc_init(...)                                                                           \
     (GW_CATCH_EXCEPTIONS(), GW_FORM_1(gw_rpc_init, gw_rpc_options, __VA_ARGS__))
 GW_API GW_TYPE_OF(gw_rpc_init) gw_rpc_init_with;
+
+/// Starts to serve calls after gw_rpc_init with .serve_later; does nothing if this worker serves calls already.
+///
+/// Calls that have arrived before start now, those of one worker in the order in which they have arrived. Until then they
+/// count towards the limits of queued calls, and fail at their deadlines. Calls of this worker to itself wait, too.
+/// Messages other than calls (replies, references, collectives) are processed all the time. gw_rpc_shutdown and
+/// gw_rpc_leave begin with the same effect.
+/// Errors: WRONG_STATE before gw_rpc_init.
+/// Threads: any, with a scope of its own inside |root| (or of gw_scope_open_of).
+GW_API void gw_rpc_serve(gw_scope *root);
 
 /// The ranks and sizes that a launcher has given to this process. The launcher is `gradwire run`, torchrun, mpirun,
 /// srun, or an indexed job of Kubernetes.
@@ -379,13 +392,24 @@ GW_API void gw_cancel(gw_scope *s, gw_future *f);
 /// code, gw_cancelled returns whether the deadline of |s| has passed.
 GW_API bool gw_cancelled(gw_scope *s);
 
+/// Options of gw_then and gw_on_done.
+typedef struct GW_BY_NAME gw_then_options {
+    /// The thread on which the function runs. GW_INLINE: the thread that resolves the future, or the caller if the future
+    /// has resolved; the function must not block. GW_POOL: a thread of the pool; the function may call, wait and compute,
+    /// and several such functions may run concurrently.
+    gw_placement where GW_DEFAULT(GW_INLINE);
+} gw_then_options;
+
 /// Chains |body| to |f|: |body| runs when |f| has its value, and does not run if |f| fails.
 ///
-/// body: does not block. |body| runs on the thread that resolves |f|, or in the call of gw_then if |f| has resolved.
+/// body: runs in a scope of its own, with the deadline of |s|; with .where = GW_POOL it may block.
 /// Returns: a future of the value that |body| returns, or of the error of |f|.
 /// Source: torch.futures.Future.then.
 GW_API gw_future *gw_then(gw_scope *s, gw_future *f,
-                          gw_value (*body)(gw_scope *s, gw_value v, void *context), void *context);
+                          gw_value (*body)(gw_scope *s, gw_value v, void *context), void *context,
+                          gw_then_options options GW_DEFAULT({})) GW_CALLS(gw_then_with);
+#define gw_then(...) GW_FORM_4(gw_then, gw_then_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_then) gw_then_with;
 
 /// Runs |done| when |f| has resolved, with a value or an error. In |done|, gw_wait for |f| does not block.
 ///
@@ -393,7 +417,10 @@ GW_API gw_future *gw_then(gw_scope *s, gw_future *f,
 /// Errors: INVALID for arguments.
 /// Source: torch.futures.Future.add_done_callback.
 GW_API void gw_on_done(gw_scope *s, gw_future *f,
-                       void (*done)(gw_scope *s, gw_future *f, void *context), void *context);
+                       void (*done)(gw_scope *s, gw_future *f, void *context), void *context,
+                       gw_then_options options GW_DEFAULT({})) GW_CALLS(gw_on_done_with);
+#define gw_on_done(...) GW_FORM_4(gw_on_done, gw_then_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_on_done) gw_on_done_with;
 
 /// Joins |count| futures to one future, which resolves when all of them have resolved.
 ///

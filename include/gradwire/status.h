@@ -122,6 +122,7 @@ typedef struct gw_error {
     gw_lost_worker
         lost;         ///< the worker that is gone, for DISCONNECTED, REF_LOST and FENCED, if known
     gw_trace trace;   ///< used by the library
+    uint64_t value;   ///< used by the library: 0, or names the value (gradwire/binding.h)
     bool is_printed;  ///< this process printed the error when it happened
 } gw_error;
 

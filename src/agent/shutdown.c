@@ -38,6 +38,11 @@ static void check_drained(agent *a) {
                   agent_member(a, rank)->name, BOUND_S);
 }
 
+static void notify_services(agent *a) {
+    for (int i = 0; i < a->service_count; i++)
+        if (a->services[i].service->begins_to_leave) a->services[i].service->begins_to_leave(a);
+}
+
 static void depart(agent *a) {
     for (int i = 0; i < a->service_count; i++)
         if (a->services[i].service->depart) a->services[i].service->depart(a);
@@ -86,6 +91,13 @@ static void stop_waiting_for_others(agent *a, gw_scope *root, waiter *w, int64_t
     leaving_ask_alone_on_loop(a);
 }
 
+// The function of gw_scope_set_interrupt has ended the wait. It leaves as by gw_rpc_leave.
+static void stop_when_interrupted(agent *a, gw_error *out) {
+    error_set(out, GW_CANCELLED, "gw_rpc_shutdown: interrupted by the program");
+    leaving_stop_on_loop(a);
+    leaving_ask_alone_on_loop(a);
+}
+
 typedef struct leave_wait {
     waiter waiter;
     const way *way;
@@ -105,16 +117,21 @@ static void wait_until_over(agent *a, gw_scope *root, const way *way, int64_t ti
     l->waiting = w;
     trace_record_text(TRACE_SHUTDOWN, a->observer.row, a->incarnation, 0, way->function);
     way->ask(a);
+    notify_services(a);
     failpoint("shutdown");
     while (!l->over) {
         w->woken = false;
         w->patient = a->phase == AGENT_ASKED;
         bool is_bound = a->phase == AGENT_ASKED && !l->alone;
         bool woken = context_wait_on_loop(a, root, w, is_bound ? until_ns : ENV_NEVER);
-        if (!woken && is_bound && a->phase == AGENT_ASKED && !l->over)
+        if (woken || !is_bound || a->phase != AGENT_ASKED || l->over) continue;
+        if (root->is_interrupted)
+            stop_when_interrupted(a, &late);
+        else
             stop_waiting_for_others(a, root, w, timeout_ms, &late);
     }
     l->waiting = NULL;
+    root->is_interrupted = false;
     report_unheard(a, root);
     see_off(a);
     agent_leave_on_loop(a);

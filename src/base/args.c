@@ -2,8 +2,14 @@
 
 #include "base/scope.h"
 
+#include <gradwire/binding.h>
+
 int gw_arg_count(const gw_args *a) {
     return a->count;
+}
+
+gw_values gw_args_all(const gw_args *a) {
+    return (gw_values){ a->count, a->values };
 }
 
 gw_worker gw_arg_caller(const gw_args *a) {

@@ -3,6 +3,7 @@
 #include "base/args.h"
 #include "base/scope.h"
 
+#include <gradwire/binding.h>
 #include <string.h>
 
 static void assert_refused(gw_scope *s, const char *text) {
@@ -25,6 +26,10 @@ static void arguments_are_read_by_index_and_kind(void **state) {
     assert_string_equal(gw_arg_string(s, &a, 2), "x");
     assert_true(gw_arg_bool(s, &a, 3));
     assert_int_equal(gw_arg_caller(&a).rank, 1);
+    gw_values all = gw_args_all(&a);
+    assert_int_equal(all.count, 4);
+    assert_int_equal(gw_int_of(s, all.items[0]), 3);
+    assert_true(gw_bool_of(s, all.items[3]));
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 

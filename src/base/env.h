@@ -41,7 +41,8 @@ typedef struct waiter {
     bool idle;       // waits only for work: spins shortly after some, lets other threads poll first
     bool patient;    // waits for long: threads that wait for work may poll first
     bool runs_pass;  // of a thread that runs a backward pass, for its other workers
-    const char *what;  // what it waits for, for stall reports: "the reply of ps"; may be NULL
+    bool until_signal;  // a signal handler that interrupts its sleep ends the wait
+    const char *what;   // what it waits for, for stall reports: "the reply of ps"; may be NULL
     // Fills what else is known of the wait; NULL: nothing. With the loop lock.
     void (*describe)(const struct waiter *w, struct trace_activity *out);
     bool woken;
@@ -140,7 +141,7 @@ static inline bool env_held(env *e) {
     return e->class->held(e);
 }
 
-// Waits, with the loop lock held before and after, until |w| is woken or the time |until_ns|.
+// Waits, with the loop lock held before and after, until |w| is woken or the time |until_ns|, or, if requested, a signal.
 // Returns w->woken. Runs the tasks of the turn so far first; with a time in the past it still checks
 // once for ready events. Only in an outermost pair.
 static inline bool env_wait(env *e, waiter *w, int64_t until_ns) {

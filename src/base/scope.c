@@ -1,11 +1,14 @@
 #include "base/scope.h"
 
+#include "base/error_value.h"
 #include "base/log.h"
 #include "base/logged_losses.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/process_number.h"
 #include "base/variables.h"
 
+#include <gradwire/binding.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -63,6 +66,7 @@ gw_scope *scope_open_regardless(gw_scope *parent) {
     }
     memset(s, 0, sizeof *s);
     s->parent = parent;
+    s->process = process_number;
     list_init(&s->children);
     if (parent) {
         list_append(&parent->children, &s->sibling);
@@ -80,6 +84,8 @@ gw_scope *scope_open_regardless(gw_scope *parent) {
         s->worker = parent->worker;
         s->body = parent->body;
         s->autocast = parent->autocast;
+        s->interrupt = parent->interrupt;
+        s->interrupt_context = parent->interrupt_context;
     } else {
         s->deadline_ns = ENV_NEVER;
         s->grad_enabled = true;
@@ -95,6 +101,7 @@ static void take_on(gw_scope *s, const gw_error *error) {
     gw_error *e = mem_alloc(sizeof *e);
     if (e) {
         *e = *error;
+        e->value = error_value_retain(e->value);
         if (s->label) error_prefix(e, s->label);
     }
     s->error = e ? e : &last_error;
@@ -117,7 +124,9 @@ gw_scope *gw_scope_open(gw_scope *parent) {
 }
 
 static void free_error(gw_error *e) {
-    if (e != &last_error) mem_free(e);
+    if (!e || e == &last_error) return;
+    error_value_release(e->value);
+    mem_free(e);
 }
 
 // Without the scopes inside it.
@@ -134,6 +143,11 @@ static void free_one(gw_scope *s) {
     mem_free(s->label);
     list_remove(&s->sibling);
     mem_give(s, sizeof *s);
+}
+
+// Opened before the fork that has made this process, which therefore releases nothing of it.
+static bool is_of_parent_process(const gw_scope *s) {
+    return s->process != process_number && s != &no_memory_scope;
 }
 
 static gw_scope *last_child(const gw_scope *s) {
@@ -218,6 +232,7 @@ gw_error gw_scope_close(gw_scope *s) {
     gw_error error;
     check_open(s, "gw_scope_close");
     if (is_closed_by_library(s, &error)) return error;
+    if (is_of_parent_process(s)) return s->error ? error_outside(s) : *scope_error(s);
     if (is_lent(s)) return *s->error;
     if (s != &no_memory_scope) take_errors_of_children(s);
     if (s->error) {
@@ -247,7 +262,7 @@ void gw_scope_close_up(gw_scope *s) {
         log_error("%s", refused.text);
         return;
     }
-    if (is_lent(s)) return;
+    if (is_lent(s) || is_of_parent_process(s)) return;
     if (s != &no_memory_scope) take_errors_of_children(s);
     if (s->error && s->parent) {
         if (!s->parent->error) take_on(s->parent, s->error);
@@ -368,6 +383,13 @@ void gw_scope_set_timeout(gw_scope *s, int64_t timeout_ms) {
     s->deadline_ns = own < outer ? own : outer;
 }
 
+void gw_scope_set_interrupt(gw_scope *s, gw_interrupt_poll poll, void *context) {
+    check_open(s, "gw_scope_set_interrupt");
+    if (s == &no_memory_scope) return;
+    s->interrupt = poll;
+    s->interrupt_context = context;
+}
+
 int64_t gw_scope_time_left_ms(const gw_scope *s) {
     if (s->deadline_ns == ENV_NEVER) return INT64_MAX;
     int64_t left_ns = s->deadline_ns - scope_now_ns(s);
@@ -480,6 +502,7 @@ gw_handle *gw_keep_handle(gw_scope *s, gw_handle *h) {
 
 void gw_drop_handle(gw_scope *s, gw_handle *h) {
     check_open(s, "gw_drop");
+    if (is_of_parent_process(s)) return;
     if (h && handles_take(&s->handles, h)) handle_release(h);
 }
 
@@ -504,5 +527,5 @@ void gw_scope_clear(gw_scope *s) {
     if (s == &no_memory_scope) return;
     free_error(s->error);
     s->error = NULL;
-    s->is_error_read = false;
+    s->is_error_read = s->is_interrupted = false;
 }

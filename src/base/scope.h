@@ -12,6 +12,7 @@
 // Data of the folders above. |fini| runs at close, before the handles are released; slots in
 // reverse order.
 typedef enum scope_slot {
+    SCOPE_ATTACHED,  // agent: the count on the agent of a scope of gw_scope_open_of
     SCOPE_POISON,    // tensor: the result of failed operators
     SCOPE_AUTOCAST,  // tensor: casts that this scope has requested
     SCOPE_GRADS,     // autograd: gradients of this scope's passes
@@ -43,8 +44,10 @@ struct gw_scope {
     list_node children;  // of type gw_scope, by |sibling|
     list_node sibling;
 
-    gw_error *error;     // NULL while nothing has failed; never replaced
-    bool is_error_read;  // by the program; or it is that of a scope around it
+    gw_error *error;      // NULL while nothing has failed; never replaced
+    bool is_error_read;   // by the program; or it is that of a scope around it
+    bool is_interrupted;  // its latest wait has ended by |interrupt|
+    uint32_t process;     // in which it was opened (base/process_number.h)
     char *label;
     _Atomic uint64_t id;  // 0 until requested, also by threads that use scopes inside it
     int64_t deadline_ns;  // on the env's clock; ENV_NEVER
@@ -67,6 +70,8 @@ struct gw_scope {
     uint64_t number;            // among the scopes opened in the parent since it was seeded
     const char *worker;         // this worker's name, for traces; NULL without agent
     struct autocast *autocast;  // the dtypes of operators (tensor/ops/autocast.c); NULL: unchanged
+    bool (*interrupt)(void *context);  // of gw_scope_set_interrupt; NULL: none
+    void *interrupt_context;
 
     // The thread inside an operation, and how deep; in the checked mode only.
     _Atomic uintptr_t user;

@@ -4,6 +4,7 @@
 #include "base/nearest.h"
 #include "base/scope.h"
 
+#include <gradwire/binding.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -307,6 +308,10 @@ void gw_list_add_with(gw_scope *s, gw_list *list, gw_value v) {
 
 int gw_list_count(const gw_list *list) {
     return list ? list->count : 0;
+}
+
+gw_values gw_list_items(const gw_list *list) {
+    return list ? (gw_values){ list->count, list->items } : (gw_values){ 0 };
 }
 
 gw_value gw_list_get(gw_scope *s, const gw_list *list, int index) {

@@ -4,6 +4,7 @@
 #include "base/scope.h"
 #include "testing/testing.h"
 
+#include <gradwire/binding.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -91,6 +92,10 @@ static void a_list_keeps_copies(void **state) {
     text[0] = name[0] = e.text[0] = 'X';
     assert_int_equal(gw_list_count(list), 5);
     assert_string_equal(gw_string_of(s, gw_list_get(s, list, 0)), "one");
+    gw_values items = gw_list_items(list);
+    assert_int_equal(items.count, gw_list_count(list));
+    assert_string_equal(gw_string_of(s, items.items[0]), "one");
+    assert_int_equal(gw_list_items(NULL).count, 0);
     assert_memory_equal(gw_list_get(s, list, 1).as.bytes, "\0\1", 2);
     assert_string_equal(gw_worker_of(s, gw_list_get(s, list, 2)).name, "ps");
     assert_string_equal(gw_list_get(s, list, 3).as.error->text, "late");

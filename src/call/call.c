@@ -186,6 +186,16 @@ void call_expire_on_loop(gw_future *f) {
     give_up(f, &error);
 }
 
+void call_end_wait_on_loop(gw_future *f, gw_scope *s) {
+    gw_error error;
+    if (!context_check_cancelled(s, &error)) {
+        call_expire_on_loop(f);
+    } else {
+        error.outcome = GW_MAY_HAVE_RUN;
+        give_up(f, &error);
+    }
+}
+
 static void notify_callee(const gw_future *f) {
     message *m = agent_message_on_loop(f->agent, KIND_CANCEL);
     if (!m) return;
@@ -317,7 +327,7 @@ gw_value call_sync(call *c, gw_scope *s) {
     env_enter(a->env);
     call_await_flow_on_loop(c);
     if (call_send_on_loop(c) == GW_OK && !future_wait_on_loop(c->future, s, c->deadline_ns))
-        call_expire_on_loop(c->future);
+        call_end_wait_on_loop(c->future, s);
     env_leave(a->env);
     scope_leave(s);
     if (c->error.status) {

@@ -54,6 +54,8 @@ int64_t call_length_ms(const agent *a, int64_t deadline_ns);
 int64_t call_time_left_ns(gw_scope *s, gw_call_options options);
 
 void call_expire_on_loop(gw_future *f);  // its deadline has passed
+// The thread of |s| waits no longer: the deadline has passed, or the program has interrupted the wait.
+void call_end_wait_on_loop(gw_future *f, gw_scope *s);
 // Takes |m|. PROTOCOL for bytes that mean nothing.
 gw_status call_replied_on_loop(agent *a, int from, message *m, gw_error *error);
 bool call_cancel_on_loop(

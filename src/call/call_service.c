@@ -120,7 +120,8 @@ static const served_call *find_acting(const agent *a) {
 static trace_queued queued_for(const served_call *s) {
     switch (s->state) {
     case SERVED_ARGUMENTS: return TRACE_QUEUED_ARGUMENTS;
-    case SERVED_DEFERRED: return TRACE_QUEUED_FLOW;
+    case SERVED_DEFERRED:
+        return calls_of(s->agent)->is_held ? TRACE_QUEUED_SERVE : TRACE_QUEUED_FLOW;
     case SERVED_ORDER: return TRACE_QUEUED_ORDER;
     case SERVED_TURN: return TRACE_QUEUED_TURN;
     case SERVED_RESULT: return TRACE_QUEUED_FUTURE;
@@ -137,6 +138,7 @@ static void describe_queued(const served_call *s, trace_activity *out) {
         [TRACE_QUEUED_ORDER] = "earlier calls of its caller to start",
         [TRACE_QUEUED_TURN] = "",  // activity_add_turn
         [TRACE_QUEUED_FUTURE] = "the future that it has returned",
+        [TRACE_QUEUED_SERVE] = "gw_rpc_serve",
     };
     out->kind = TRACE_QUEUED;
     out->queued = queued_for(s);
@@ -209,6 +211,7 @@ const service call_service = {
     .kind_last = CALL_KIND_LAST,
     .attachment = &promise_attachment,
     .open = call_state_open,
+    .begins_to_leave = served_calls_begin_on_loop,
     .received = received,
     .find_table = find_table,
     .takes_incomplete = takes_incomplete,

@@ -17,6 +17,7 @@ gw_status call_state_open(agent *a, const gw_rpc_options *options, void **state,
     c->limits.calls_per_peer = LIMIT_CALLS_PER_PEER;
     c->limits.backlog_bytes = LIMIT_BACKLOG_BYTES;
     c->limits.queued_bytes = LIMIT_QUEUED_BYTES;
+    c->is_held = options->serve_later;
     gw_status status = take_registry(c, options->registry, error);
     if (status) {
         mem_free(c);

@@ -27,6 +27,7 @@ typedef struct calls {
     map promises;  // of gw_future, by id
 
     // calls that are served
+    bool is_held;  // calls that arrive wait until gw_rpc_serve
     uint64_t served_count;
     uint32_t body_count;       // running for others: bodies, ends of objects
     map served;                // of served_call, by caller and call

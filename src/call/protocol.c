@@ -1,8 +1,10 @@
 #include "call/protocol.h"
 
+#include "base/error_value.h"
 #include "base/mem.h"
 #include "call/calls.h"
 #include "call/error_trace.h"
+#include "wire/error_value.h"
 
 #include <string.h>
 
@@ -105,7 +107,10 @@ gw_status reply_fill(outgoing *s, agent *a, uint8_t kind, uint64_t id, uint64_t 
         error_add_trace(&own, agent_member(a, a->rank)->name, function);
         error = &own;
     }
-    if (error) outgoing_put_error(s, error);
+    if (error) {
+        outgoing_put_error(s, error);
+        encode_value_of_error(&s->message->head, error);
+    }
     return s->message->head.failed ? GW_NO_MEMORY : GW_OK;
 }
 
@@ -116,6 +121,7 @@ static void send_failure(agent *a, int to, uint8_t kind, uint64_t id, const gw_e
     reply_write(&m->head, &(reply_fixed){ .id = id, .outcome = REPLY_ERROR });
     bytes_put_u8(&m->head, GW_ERROR);
     encode_error(&m->head, error);
+    encode_value_of_error(&m->head, error);
     agent_post_on_loop(a, to, m);
 }
 
@@ -200,11 +206,14 @@ static result *read_error(agent *a, incoming *p, size_t value_at) {
     gw_error sent, wrong;
     uint8_t tag = reader_u8(&r);
     gw_status status = decode_error(&r, &sent, &wrong);
+    if (!status) status = decode_value_of_error(&r, &sent, &wrong);
     if (!status && tag != GW_ERROR)
         error_set(&wrong, GW_PROTOCOL,
                   "malformed reply: an error was expected, not a value of tag %d", tag);
     incoming_close_on_loop(a, p);
-    return result_of_error(status || tag != GW_ERROR ? &wrong : &sent);
+    result *out = result_of_error(status || tag != GW_ERROR ? &wrong : &sent);
+    if (!status) error_value_release(sent.value);
+    return out;
 }
 
 // It is resolved once all its parts have arrived. False without memory.

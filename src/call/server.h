@@ -79,7 +79,7 @@ typedef struct served_call {
     int64_t seen_ns;  // when observe_on_loop first saw it in its state; 0: not yet
 
     // running
-    int tid;  // of its thread
+    _Atomic int tid;  // of its thread
     bool ran;
     gw_scope *scope;
     context context;
@@ -103,6 +103,9 @@ void served_call_cancel_on_loop(served_call *s, cancel_reason reason, const gw_e
 
 // Less is queued for |rank|: starts calls of it that wait for that.
 void served_calls_resume_on_loop(agent *a, int rank);
+
+// Starts the calls that have waited since the agent was opened with .serve_later.
+void served_calls_begin_on_loop(agent *a);
 
 // ---- Between the files of the server ------------------------------------------------------------
 

@@ -118,7 +118,7 @@ static gw_value run_body(served_call *s, object **out_made) {
                      .values = values,
                      .caller = agent_member(s->agent, s->caller)->worker };
     s->ran = true;
-    s->tid = trace_thread_id();
+    atomic_store_explicit(&s->tid, trace_thread_id(), memory_order_relaxed);
     failpoint("running");
     bool is_recorded = trace_is_on(TRACE_CALL);
     if (is_recorded) record(s, TRACE_BODY_BEGUN, (uint64_t)s->caller, name.text);

@@ -253,11 +253,11 @@ void served_call_admit_on_loop(served_call *s) {
 static void wait_for_replies(served_call *s, bool admitted) {
     call_peer *p = call_peer_of(s->agent, s->caller);
     list_append(admitted ? &p->deferred_admitted : &p->deferred, &s->deferred_link);
-    peers_await_writable(s->agent->peers, s->caller);
+    if (!calls_of(s->agent)->is_held) peers_await_writable(s->agent->peers, s->caller);
 }
 
 void served_calls_resume_on_loop(agent *a, int rank) {
-    if (agent_member(a, rank)->lost || a->phase == AGENT_LEFT) return;
+    if (agent_member(a, rank)->lost || a->phase == AGENT_LEFT || calls_of(a)->is_held) return;
     call_peer *p = call_peer_of(a, rank);
     while (flow_has_capacity_on_loop(a, rank)) {
         // Those that their call queue has admitted are first.
@@ -271,6 +271,20 @@ void served_calls_resume_on_loop(agent *a, int rank) {
         }
     }
     peers_await_writable(a->peers, rank);
+}
+
+void served_calls_begin_on_loop(agent *a) {
+    if (!calls_of(a)->is_held) return;
+    calls_of(a)->is_held = false;
+    for (int rank = 0; rank < a->member_count; rank++) served_calls_resume_on_loop(a, rank);
+}
+
+void gw_rpc_serve(gw_scope *root) {
+    agent *a = root->error ? NULL : agent_of(root);
+    if (!a) return;
+    env_enter(a->env);
+    served_calls_begin_on_loop(a);
+    env_leave(a->env);
 }
 
 // ---- Actions ------------------------------------------------------------------------------------
@@ -317,7 +331,7 @@ typedef MACHINE_RULE(served_call_state, served_call_event, served_call *s) rule;
 // clang-format off
 static const rule rules[] = {
     { SERVED_ARGUMENTS, SERVED_READY,     SERVED_ORDER,     served_call_enter_queue_on_loop, "calls in one call queue start in the order in which they arrived (CALL-6)" },
-    { SERVED_ARGUMENTS, SERVED_BLOCKED,   SERVED_DEFERRED,  defer,                           "the caller does not read its replies: one more reply would only be queued (FLOW-2)" },
+    { SERVED_ARGUMENTS, SERVED_BLOCKED,   SERVED_DEFERRED,  defer,                           "the caller does not read its replies: one more reply would only be queued (FLOW-2); or gw_rpc_serve has not been called" },
 
     { SERVED_ORDER,     SERVED_ADMITTED,  SERVED_SCHEDULED, served_call_schedule_on_loop,    "all calls before it have started, or are ordered by the queue that it enters" },
     { SERVED_ORDER,     SERVED_TO_OBJECT, SERVED_TURN,      served_call_take_turn_on_loop,   "methods of an object run one at a time" },

@@ -1,6 +1,7 @@
 #include "future/future.h"
 
 #include "agent/bodies/observe.h"
+#include "base/error_value.h"
 #include "base/mem.h"
 #include "base/mutation.h"
 
@@ -295,6 +296,7 @@ result *result_of_error(const gw_error *error) {
         return &no_memory_result;
     }
     *r->error = *error;
+    r->error->value = error_value_retain(error->value);
     return r;
 }
 
@@ -328,6 +330,7 @@ static void free_result(result *r) {
         unpin_message(r);
         incoming_close(r->incoming);
     }
+    if (r->error) error_value_release(r->error->value);
     mem_free(r->error);
     value_free(r->value);
     mem_give(r, sizeof *r);

@@ -127,11 +127,13 @@ void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const char *for
 typedef struct then {
     continuation next;
     canceller stop;
-    task task;
+    gw_placement where;
+    task task;     // GW_INLINE
+    pool_job job;  // GW_POOL
     gw_future *in, *out;
     gw_value (*body)(gw_scope *s, gw_value v, void *context);
     void (*done)(gw_scope *s, gw_future *f, void *context);  // instead of |body|; then no |out|
-    void *context;
+    void *user;                                              // the context of the program
 
     // of the scope that called then
     uint64_t key, id;
@@ -141,6 +143,10 @@ typedef struct then {
     bool grad_enabled;
     bool has_pass;  // in the scope of the call that it is part of
     work *work;     // one count, or NULL
+
+    // while it runs
+    context *context;
+    work_item running;  // in |work|
 } then;
 
 static void release_parts_on_loop(then *t) {
@@ -194,12 +200,12 @@ typedef struct body_run {
 
 static void call_body(void *context) {
     body_run *r = context;
-    r->value = r->then->body(r->scope, r->value, r->then->context);
+    r->value = r->then->body(r->scope, r->value, r->then->user);
 }
 
 static void call_done(void *context) {
     body_run *r = context;
-    r->then->done(r->scope, gw_keep(r->scope, r->then->in), r->then->context);
+    r->then->done(r->scope, gw_keep(r->scope, r->then->in), r->then->user);
 }
 
 // Resolves |out|. run_body closes the scope, while the context can still leave the objects that the
@@ -224,9 +230,34 @@ static void run_done(then *t, gw_scope *s) {
         log_error("a function that was called after a future has failed: %s", s->error->text);
 }
 
+static void cancel_running(work_item *item) {
+    const then *t = list_entry(item, then, running);
+    context_cancel_on_loop(t->context, (cancel_reason)t->work->cancelled);
+}
+
+// From here on a wait of the body ends when the call that it is part of is cancelled.
+static void begin_running(then *t, context *c) {
+    t->context = c;
+    t->running.cancel = cancel_running;
+    if (!t->work) return;
+    env_enter(c->agent->env);
+    if (!t->work->cancelled) list_append(&t->work->items, &t->running.link);
+    env_leave(c->agent->env);
+}
+
+static void end_running(then *t) {
+    if (!t->work) return;
+    env_enter(t->in->agent->env);
+    list_remove(&t->running.link);
+    env_leave(t->in->agent->env);
+}
+
 static void run_body(then *t, gw_scope *s) {
+    bool is_pooled = t->where == GW_POOL;
     context c = { .scope = s,
                   .agent = t->in->agent,
+                  .may_wait = is_pooled,
+                  .has_place = is_pooled,
                   .depth = t->depth,
                   .deadline_ns = t->deadline_ns,
                   .serves = t->work != NULL,
@@ -236,7 +267,8 @@ static void run_body(then *t, gw_scope *s) {
                   .work = t->work };
     context_attach(&c);
     s->grad_enabled = t->grad_enabled;
-    s->may_wait = false;
+    s->may_wait = is_pooled;
+    if (is_pooled) begin_running(t, &c);
     body_start began = context_body_starts(&c);
     if (t->done) {
         run_done(t, s);
@@ -245,6 +277,7 @@ static void run_body(then *t, gw_scope *s) {
     }
     context_report_if_long(&c, began);
     close_scope(s);
+    if (is_pooled) end_running(t);
 }
 
 static void run_then(then *t) {
@@ -255,7 +288,7 @@ static void run_then(then *t) {
         if (t->out) resolve_with(s, t->out, gw_none());
         if (t->done)
             t->done(s, t->in,
-                    t->context);  // its values are released, and other waiters are notified
+                    t->user);  // its values are released, and other waiters are notified
         close_scope(s);
     } else {
         run_body(t, s);
@@ -267,11 +300,32 @@ static void run_task(task *t) {
     run_then(list_entry(t, then, task));
 }
 
+static void run_job(pool_job *j) {
+    run_then(list_entry(j, then, job));
+}
+
+static bool job_taken(pool_job *j) {
+    (void)j;
+    return true;
+}
+
+// A pool that ends takes no job.
+static void run_soon_on_loop(then *t) {
+    agent *a = t->in->agent;
+    if (t->where == GW_POOL && !a->pool.ending) {
+        t->job = (pool_job){ .depth = t->depth, .taken = job_taken, .run = run_job };
+        pool_submit_on_loop(&a->pool, &t->job);
+    } else {
+        t->where = GW_INLINE;
+        t->task.run = run_task;
+        env_defer(a->env, &t->task);
+    }
+}
+
 static void resolved(continuation *c) {
     then *t = (then *)(void *)c;
     if (t->out) t->out->on_cancel = NULL;
-    t->task.run = run_task;
-    env_defer(t->in->agent->env, &t->task);
+    run_soon_on_loop(t);
 }
 
 static then *open_then(gw_scope *s, gw_future *f, bool has_out) {
@@ -312,16 +366,15 @@ static bool await_on_loop(then *t, gw_scope *s) {
 
 static bool is_usable(gw_scope *s, const gw_future *f) {
     if (s->error) return false;
-    if (f && f != &future_poison && !is_process_fork(f->agent->mark)) return true;
-    if (f && f != &future_poison) {
-        scope_fail(s, GW_WRONG_STATE,
-                   "the future belongs to the parent of this process, which was forked");
-    } else {
-        scope_fail(s, GW_INVALID, "%s",
-                   f ? "the future is the result of a call that failed in another scope"
-                     : "the future is NULL");
-    }
-    return false;
+    if (!f || f == &future_poison)
+        return scope_fail(s, GW_INVALID, "%s",
+                          f ? "the future is the result of a call that failed in another scope"
+                            : "the future is NULL");
+    if (!agent_is_closed(f->agent)) return true;
+    return scope_fail(s, GW_WRONG_STATE, "%s",
+                      is_process_fork(f->agent->mark)
+                          ? "the future belongs to the parent of this process, which was forked"
+                          : "the agent of the future is closed");
 }
 
 static bool has_body(gw_scope *s, bool has) {
@@ -329,30 +382,46 @@ static bool has_body(gw_scope *s, bool has) {
     return has;
 }
 
+static bool is_placement(gw_scope *s, gw_then_options o) {
+    if (o.where == GW_INLINE || o.where == GW_POOL) return true;
+    return scope_fail(s, GW_INVALID,
+                      "a function that a future calls runs in GW_INLINE or GW_POOL, not in %d",
+                      (int)o.where);
+}
+
 static void start(then *t, gw_scope *s) {
     env *e = t->in->agent->env;
     env_enter(e);
-    bool later = await_on_loop(t, s);
+    bool is_later = await_on_loop(t, s), is_now = !is_later && t->where == GW_INLINE;
+    if (!is_later && !is_now) run_soon_on_loop(t);
     env_leave(e);
-    if (!later) run_then(t);
+    if (is_now) run_then(t);
 }
 
-gw_future *gw_then(gw_scope *s, gw_future *f,
-                   gw_value (*body)(gw_scope *s, gw_value v, void *context), void *context) {
-    then *t = is_usable(s, f) && has_body(s, body != NULL) ? open_then(s, f, true) : NULL;
+gw_future *gw_then_with(gw_scope *s, gw_future *f,
+                        gw_value (*body)(gw_scope *s, gw_value v, void *context), void *context,
+                        gw_then_options options) {
+    then *t = is_usable(s, f) && has_body(s, body != NULL) && is_placement(s, options)
+                  ? open_then(s, f, true)
+                  : NULL;
     if (!t) return &future_poison;
     t->body = body;
-    t->context = context;
+    t->user = context;
+    t->where = options.where;
     gw_future *out = handle_retain(t->out);
     start(t, s);
     return scope_own_or(s, out, &future_poison);
 }
 
-void gw_on_done(gw_scope *s, gw_future *f, void (*done)(gw_scope *s, gw_future *f, void *context),
-                void *context) {
-    then *t = is_usable(s, f) && has_body(s, done != NULL) ? open_then(s, f, false) : NULL;
+void gw_on_done_with(gw_scope *s, gw_future *f,
+                     void (*done)(gw_scope *s, gw_future *f, void *context), void *context,
+                     gw_then_options options) {
+    then *t = is_usable(s, f) && has_body(s, done != NULL) && is_placement(s, options)
+                  ? open_then(s, f, false)
+                  : NULL;
     if (!t) return;
     t->done = done;
-    t->context = context;
+    t->user = context;
+    t->where = options.where;
     start(t, s);
 }

@@ -1,6 +1,8 @@
 // Waiting for futures: the functions of gradwire/rpc.h.
 #include "future/future.h"
 
+#include <gradwire/binding.h>
+
 bool gw_future_done(const gw_future *f) {
     return !f || f == &future_poison || future_result(f);
 }
@@ -80,6 +82,10 @@ const gw_error *gw_future_error(const gw_future *f) {
     result *r = f && f != &future_poison ? future_result(f) : NULL;
     if (r) report_to_source((gw_future *)f);
     return r ? result_error(r) : NULL;
+}
+
+gw_value gw_future_error_value(gw_scope *s, const gw_future *f) {
+    return gw_error_value(s, gw_future_error(f));
 }
 
 void gw_wait_all(gw_scope *s, gw_future *const *fs, int count) {

@@ -244,7 +244,7 @@ static gw_value fetch_value(gw_scope *s, gw_rref *r) {
     call_await_flow_on_loop(&c);
     if (!c.error.status && !fetch_send_on_loop(&c, r) &&
         !future_wait_on_loop(c.future, s, c.deadline_ns))
-        call_expire_on_loop(c.future);
+        call_end_wait_on_loop(c.future, s);
     env_leave(a->env);
     gw_value v = gw_none();
     if (c.error.status) {

@@ -7,6 +7,7 @@
 #include "base/env.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "tensor/block_index.h"
 #include "tensor/device.h"
 #include "tensor/dtype.h"
 #include "tensor/pool.h"
@@ -22,6 +23,7 @@ static block *take(size_t size, block *(*from)(size_t size)) {
     atomic_init(&b->marks, 0);
     b->deleter = NULL;
     memory_move(MEMORY_IDLE, MEMORY_TENSORS, b->capacity);
+    if (size >= POOL_LARGE_BYTES) block_index_add(b);
     return b;
 }
 
@@ -76,6 +78,7 @@ block *block_of_mapped(const uint8_t *bytes, size_t size, void (*deleter)(void *
     b->is_mapped = true;
     memory_move(MEMORY_EXTERNAL, MEMORY_MAPPED, size);
     atomic_init(&b->pins, 1);
+    if (size >= POOL_LARGE_BYTES) block_index_add(b);
     return b;
 }
 
@@ -108,6 +111,8 @@ void block_release(block *b) {
     if (atomic_load_explicit(&b->count, memory_order_acquire) != 1 &&
         atomic_fetch_sub_explicit(&b->count, 1, memory_order_acq_rel) != 1)
         return;
+    bool is_own = !b->external && b->device == GW_CPU;
+    if (b->size >= POOL_LARGE_BYTES && (is_own || b->is_mapped)) block_index_remove(b);
     if (b->external) {
         release_external(b);
     } else if (b->device != GW_CPU) {

@@ -31,7 +31,8 @@ static void run_worker(void *arg) {
                     GW_OPTIONS(gw_rpc_options, .name = name, .rank = w->rank,
                                .world_size = o->world_size, .init_method = "tcp://127.0.0.1:29500",
                                .timeout_ms = timeout_of(o), .key = o->key,
-                               .threads = o->threads ? o->threads : 4));
+                               .threads = o->threads ? o->threads : 4,
+                               .serve_later = o->serves_later[w->rank]));
     if (gw_ok(root)) w->main(root, w->rank, w->context);
     gw_rpc_stats stats = { 0 };
     int owned = 0;

@@ -24,10 +24,11 @@ typedef struct cluster_options {
     int64_t timeout_ms;  // of calls; 0: the usual; CLUSTER_NO_TIMEOUT
     const char *key;     // of the job, a file; NULL: none
     sim_options network;
-    bool leaves[CLUSTER_WORKERS_MAX];       // by rank: closes its scope without gw_rpc_shutdown
-    bool fails;                             // the caller checks errors at the end
-    sim_faults faults;                      // if it has nodes: a plan that the seed chooses
-    void (*direct)(sim *s, void *context);  // plans more, before it begins; NULL: nothing
+    bool leaves[CLUSTER_WORKERS_MAX];        // by rank: closes its scope without gw_rpc_shutdown
+    bool serves_later[CLUSTER_WORKERS_MAX];  // by rank
+    bool fails;                              // the caller checks errors at the end
+    sim_faults faults;                       // if it has nodes: a plan that the seed chooses
+    void (*direct)(sim *s, void *context);   // plans more, before it begins; NULL: nothing
 } cluster_options;
 
 typedef struct cluster_outcome {

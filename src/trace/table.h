@@ -90,6 +90,7 @@ typedef enum trace_queued {
     TRACE_QUEUED_ORDER,      // earlier calls of its caller to start
     TRACE_QUEUED_TURN,       // the turn of its object
     TRACE_QUEUED_FUTURE,     // the future that it has returned
+    TRACE_QUEUED_SERVE,      // the program to call gw_rpc_serve
     TRACE_QUEUED_COUNT
 } trace_queued;
 

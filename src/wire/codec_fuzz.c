@@ -1,8 +1,11 @@
 // Values from any peer: decoding any bytes ends in a value or in one error text.
 #include "wire/codec.h"
 
+#include "base/error_value.h"
 #include "base/mem.h"
+#include "wire/error_value.h"
 
+#include <gradwire/binding.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +34,21 @@ static message *received(const uint8_t *data, size_t size) {
     return m;
 }
 
+// The same bytes as the value of an error, which any scope of the program may read.
+static void read_value_of_error(const uint8_t *data, size_t size) {
+    reader r = reader_of(data, size);
+    gw_error e = { .status = GW_REMOTE }, error = { 0 };
+    gw_status status = decode_value_of_error(&r, &e, &error);
+    if (status && (!error.text[0] || e.value)) abort();
+    gw_scope *s = gw_scope_open(NULL);
+    gw_error_value(s, &e);
+    error_value_release(e.value);
+    gw_error closed = gw_scope_close(s);
+    if (closed.status) abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    read_value_of_error(data, size);
     message *m = received(data, size);
     gw_status results[2];
     for (int pass = 0; pass < 2; pass++) {

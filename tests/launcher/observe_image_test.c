@@ -78,13 +78,13 @@ static void tables_are_read_without_records(void **state) {
 
 static void overwritten_records_are_lost_and_the_oldest_may_be_written(void **state) {
     (void)state;
-    memory m = memory_open(3 * MEMORY_RECORDS + 7);
+    memory m = memory_open(3 * MEMORIES_RECORDS + 7);
     image x = take(&m);
     const image_thread *t = &x.threads[0];
-    assert_int_equal(t->record_count, MEMORY_RECORDS - 1);
-    assert_int_equal(t->lost, 2 * MEMORY_RECORDS + 8);
+    assert_int_equal(t->record_count, MEMORIES_RECORDS - 1);
+    assert_int_equal(t->lost, 2 * MEMORIES_RECORDS + 8);
     for (uint32_t i = 0; i < t->record_count; i++)
-        assert_int_equal(t->records[i].id, 2 * MEMORY_RECORDS + 8 + i);
+        assert_int_equal(t->records[i].id, 2 * MEMORIES_RECORDS + 8 + i);
     image_free(&x);
     memory_close(&m);
 }
@@ -111,7 +111,7 @@ static void damaged_records_are_left_out(void **state) {
     image_free(&x);
     memory_thread_row(&m, 0)->head = UINT64_MAX;
     x = take(&m);
-    assert_true(x.threads[0].record_count <= MEMORY_RECORDS);
+    assert_true(x.threads[0].record_count <= MEMORIES_RECORDS);
     image_free(&x);
     memory_close(&m);
 }

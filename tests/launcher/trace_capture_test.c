@@ -90,9 +90,9 @@ static void full_rings_are_read_more_often(void **state) {
     memory m = memory_open(0);
     capture *c = open_capture(&m, (capture_options){ .levels = TRACE_ALL });
     assert_int_equal(capture_read(c), CAPTURE_READ_MAX_MS);
-    write_marks(&m, 0, MEMORY_RECORDS / 2);
+    write_marks(&m, 0, MEMORIES_RECORDS / 2);
     assert_int_equal(capture_read(c), CAPTURE_READ_MAX_MS / 2);
-    write_marks(&m, MEMORY_RECORDS / 2, MEMORY_RECORDS);
+    write_marks(&m, MEMORIES_RECORDS / 2, MEMORIES_RECORDS);
     assert_int_equal(capture_read(c), CAPTURE_READ_MAX_MS / 4);
     assert_int_equal(capture_read(c), CAPTURE_READ_MAX_MS);
     capture_close(c);
@@ -105,15 +105,15 @@ static void records_that_are_overwritten_first_are_counted(void **state) {
     capture *c = open_capture(&m, (capture_options){ .levels = TRACE_ALL });
     write_marks(&m, 0, 10);
     capture_read(c);
-    write_marks(&m, 10, 10 + 3 * MEMORY_RECORDS);
+    write_marks(&m, 10, 10 + 3 * MEMORIES_RECORDS);
     image x = finish_capture(c);
     // The oldest of the ring may be one that is being written.
-    assert_int_equal(x.threads[0].record_count, 10 + 1 + MEMORY_RECORDS - 1);
+    assert_int_equal(x.threads[0].record_count, 10 + 1 + MEMORIES_RECORDS - 1);
     assert_int_equal(x.threads[0].records[10].kind, TRACE_OVERTAKEN);
-    assert_int_equal(x.threads[0].records[10].value, 2 * MEMORY_RECORDS + 1);
+    assert_int_equal(x.threads[0].records[10].value, 2 * MEMORIES_RECORDS + 1);
     assert_true(x.threads[0].records[10].at_ns == x.threads[0].records[11].at_ns);
-    assert_int_equal(x.threads[0].overtaken, 2 * MEMORY_RECORDS + 1);
-    assert_int_equal(x.threads[0].lost, 2 * MEMORY_RECORDS + 1);
+    assert_int_equal(x.threads[0].overtaken, 2 * MEMORIES_RECORDS + 1);
+    assert_int_equal(x.threads[0].lost, 2 * MEMORIES_RECORDS + 1);
     image_free(&x);
     memory_close(&m);
 }

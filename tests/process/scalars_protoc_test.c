@@ -4,6 +4,7 @@
 #include "trace/event_file.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -24,7 +24,7 @@ trace_agent_row *memory_agent_row(const memory *m, int i) {
 
 trace_event *memory_ring(const memory *m, int i) {
     return (trace_event *)(void *)(m->at + trace_rings_at() +
-                                   (uint64_t)i * trace_ring_bytes(MEMORY_RECORDS));
+                                   (uint64_t)i * trace_ring_bytes(MEMORIES_RECORDS));
 }
 
 uint32_t memory_add_string(const memory *m, const char *text) {
@@ -37,7 +37,7 @@ uint32_t memory_add_string(const memory *m, const char *text) {
 
 void memory_write_record(const memory *m, int thread, uint64_t index, trace_kind kind,
                          uint32_t name) {
-    memory_ring(m, thread)[index % MEMORY_RECORDS] =
+    memory_ring(m, thread)[index % MEMORIES_RECORDS] =
         (trace_event){ .ticks = memory_header(m)->opened.ticks + index,
                        .id = index,
                        .value = 2 * index,
@@ -67,7 +67,7 @@ static void write_table(const memory *m, int agent) {
 
 memory memory_open(uint64_t count) {
     memory m = { .fd = memfd_create("test", MFD_CLOEXEC),
-                 .size = trace_memory_bytes(MEMORY_RECORDS) };
+                 .size = trace_memory_bytes(MEMORIES_RECORDS) };
     assert_true(m.fd >= 0);
     assert_int_equal(ftruncate(m.fd, (off_t)m.size), 0);
     m.at = mmap(NULL, m.size, PROT_READ | PROT_WRITE, MAP_SHARED, m.fd, 0);
@@ -75,7 +75,7 @@ memory memory_open(uint64_t count) {
     trace_header *h = memory_header(&m);
     *h = (trace_header){ .magic = TRACE_MAGIC,
                          .version = TRACE_VERSION,
-                         .ring_records = MEMORY_RECORDS,
+                         .ring_records = MEMORIES_RECORDS,
                          .owner = 77,
                          .clock = TRACE_CLOCK_MONOTONIC,
                          .start_time = 5,
@@ -97,7 +97,7 @@ memory memory_open(uint64_t count) {
     memory_thread_row(&m, 0)->tid = 78;
     IMAGES_SET(memory_thread_row(&m, 0)->name, "main");
     uint32_t name = memory_add_string(&m, "here");
-    for (uint64_t i = count > MEMORY_RECORDS ? count - MEMORY_RECORDS : 0; i < count; i++)
+    for (uint64_t i = count > MEMORIES_RECORDS ? count - MEMORIES_RECORDS : 0; i < count; i++)
         memory_write_record(&m, 0, i, TRACE_MARK, name);
     return m;
 }

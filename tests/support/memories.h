@@ -6,7 +6,7 @@
 #include "trace/layout.h"
 #include "trace/table.h"
 
-enum { MEMORY_RECORDS = TRACE_RECORDS_MIN };
+enum { MEMORIES_RECORDS = TRACE_RECORDS_MIN };
 
 typedef struct memory {
     int fd;

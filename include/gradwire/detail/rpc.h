@@ -31,7 +31,8 @@ Result gw_call(Result (*f)(gw_scope *, gw_target, const char *, gw_values, gw_ca
 #else
 #define gw_rpc_options_defaults                                                                    \
     .rank = -1, .world_size = -1, .timeout_ms = 60000, .join_timeout_ms = 300000, .threads = 4,    \
-    .registry = NULL, .key = NULL, .insecure = false
+    .registry = NULL, .key = NULL, .insecure = false, .serve_later = false
+#define gw_then_options_defaults .where = GW_INLINE
 #define gw_rpc_shutdown_options_defaults .timeout_ms = GW_NO_TIMEOUT
 #define gw_call_options_defaults .timeout_ms = GW_AGENT_TIMEOUT, .origin = NULL
 // clang-format off

@@ -143,6 +143,7 @@ static const char *describe(cancel_reason reason) {
 }
 
 gw_status context_check_cancelled(gw_scope *s, gw_error *error) {
+    if (s->is_interrupted) return error_set(error, GW_CANCELLED, "interrupted by the program");
     for (context *c; (c = next_context(&s));)
         if (reason_of(c)) return error_set(error, GW_CANCELLED, "%s", describe(reason_of(c)));
     return GW_OK;
@@ -157,6 +158,25 @@ bool gw_cancelled(gw_scope *s) {
 }
 
 // ---- Waiting ------------------------------------------------------------------------------------
+
+enum { POLL_NS = 100 * 1000 * 1000 };  // gw_scope_set_interrupt
+
+// As env_wait; the function of gw_scope_set_interrupt may end the wait, once for |s|: what follows in |s| is the end of its
+// operation. That function may take locks of the program, so the loop lock is released.
+static bool wait_unless_interrupted(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
+    if (!s->interrupt || s->is_interrupted) return env_wait(a->env, w, until_ns);
+    w->until_signal = true;
+    while (!w->woken) {
+        int64_t next_ns = env_now_ns(a->env) + POLL_NS;
+        if (env_wait(a->env, w, next_ns < until_ns ? next_ns : until_ns)) break;
+        env_leave(a->env);
+        bool ends = s->interrupt(s->interrupt_context);
+        env_enter(a->env);
+        s->is_interrupted = ends && !w->woken;
+        if (s->is_interrupted || env_now_ns(a->env) >= until_ns) break;
+    }
+    return w->woken;
+}
 
 static void pause(agent *a, gw_scope *s, waiter *w) {
     for (context *c; (c = next_context(&s));) {
@@ -200,30 +220,34 @@ static void describe_turn(const waiter *x, trace_activity *out) {
     activity_add_turn(out, w->agent, w->turn);
 }
 
-// A wait that is one of the agent's |waits|.
-static bool wait_as(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
+// A wait of |s| that is one of the agent's |waits|. |entering| may interrupt it; NULL: it is not interrupted.
+static void wait_as(agent *a, gw_scope *s, gw_scope *entering, waiter *w, int64_t until_ns) {
     context_wait here = { .waiter = w, .scope = s, .tid = trace_thread_id() };
     list_append(&a->waits, &here.link);
     observe_begin_on_loop(a);
-    bool woken = env_wait(a->env, w, until_ns);
+    if (entering)
+        wait_unless_interrupted(a, entering, w, until_ns);
+    else
+        env_wait(a->env, w, until_ns);
     list_remove(&here.link);
-    return woken;
 }
 
-// A turn that was released is taken again in any case; a new one until |until_ns| or until |c| is cancelled.
-static bool wait_for_turn(agent *a, turn *t, context *c, bool is_new, int64_t until_ns) {
+// A turn that was released is taken again in any case; one that is new for |entering| until |until_ns|, or until |c| is
+// cancelled or |entering| interrupted.
+static bool wait_for_turn(agent *a, turn *t, context *c, gw_scope *entering, int64_t until_ns) {
     turn_wait w = { .request.granted = turn_granted,
                     .waiter = { .what = "a turn", .describe = describe_turn },
                     .agent = a,
                     .turn = t };
     if (turn_take_on_loop(t, &w.request)) return true;
-    if (!is_new) {
-        wait_as(a, c->scope, &w.waiter, ENV_NEVER);
+    if (!entering) {
+        wait_as(a, c->scope, NULL, &w.waiter, ENV_NEVER);
         return true;
     }
     gw_error ignored;
     c->waiting = &w.waiter;
-    if (!context_check_cancelled(c->scope, &ignored)) wait_as(a, c->scope, &w.waiter, until_ns);
+    if (!context_check_cancelled(c->scope, &ignored))
+        wait_as(a, c->scope, entering, &w.waiter, until_ns);
     c->waiting = NULL;
     if (!w.granted) turn_cancel_on_loop(&w.request);
     return w.granted;
@@ -243,7 +267,7 @@ static bool resume(agent *a, gw_scope *s, held_turn *entering, int64_t until_ns)
     bool entered = true;
     held_turn *h;
     for (context *c; (h = next_to_take(s, &c));) {
-        if (wait_for_turn(a, h->turn, c, h == entering, until_ns)) {
+        if (wait_for_turn(a, h->turn, c, h == entering ? h->scope : NULL, until_ns)) {
             turn_resume_on_loop(h, c);
         } else {
             turn_end_on_loop(h);
@@ -257,12 +281,12 @@ static bool resume(agent *a, gw_scope *s, held_turn *entering, int64_t until_ns)
 static bool give_up_and_wait(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
     // Most waits are of scopes with nothing to give up.
     context *c = context_of(s);
-    if (!c) return env_wait(a->env, w, until_ns);
+    if (!c) return wait_unless_interrupted(a, s, w, until_ns);
     gw_error ignored;
     if (context_check_cancelled(c->scope, &ignored)) return w->woken;
     // The scope of an object does not lead to |c| while its turn is released.
     pause(a, c->scope, w);
-    bool woken = env_wait(a->env, w, until_ns);
+    bool woken = wait_unless_interrupted(a, s, w, until_ns);
     resume(a, c->scope, NULL, ENV_NEVER);
     return woken;
 }

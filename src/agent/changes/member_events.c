@@ -118,6 +118,7 @@ static gw_status wait_for_event(gw_scope *s, gw_watch *w, gw_error *error) {
         w->waiting = &waiting;
         bool woken = context_wait_on_loop(a, s, &waiting, until_ns);
         w->waiting = NULL;
+        if (!w->count && context_check_cancelled(s, error)) return error->status;
         if (!woken && !w->count)
             return error_set(error, GW_TIMEOUT,
                              "no member joined or left within the scope's deadline");

@@ -1,6 +1,7 @@
 #include "agent/state/agent.h"
 
 #include "base/mem.h"
+#include "base/process_number.h"
 
 #include <assert.h>
 #include <stdalign.h>
@@ -96,6 +97,7 @@ static void list_services(agent *a, const service *const *services) {
 }
 
 agent *agent_make(const join_options *o, const service *const *services, gw_error *error) {
+    process_number_count();
     agent *a = mem_calloc(sizeof *a);
     bool complete = a != NULL;
     if (a) list_services(a, services);
@@ -157,14 +159,16 @@ const attachment_class *agent_attachment_of_kind(const agent *a, gw_kind kind) {
 
 agent *agent_of(gw_scope *s) {
     agent *a = s->agent;
-    if (a && !is_process_fork(a->mark)) return a;
-    if (a) {
+    if (a && !agent_is_closed(a)) return a;
+    if (!a)
+        scope_fail(s, GW_WRONG_STATE, "the scope has no agent: call gw_rpc_init first");
+    else if (is_process_fork(a->mark))
         scope_fail(s, GW_WRONG_STATE,
                    "the agent belongs to the parent of this process, which was forked: only the "
                    "process that called gw_rpc_init can use it");
-        return NULL;
-    }
-    scope_fail(s, GW_WRONG_STATE, "the scope has no agent: call gw_rpc_init first");
+    else
+        scope_fail(s, GW_WRONG_STATE,
+                   "the agent is closed: the scope that was given to gw_rpc_init has closed");
     return NULL;
 }
 

@@ -19,7 +19,7 @@
 typedef struct admission admission;
 typedef struct members members;
 
-enum { PROTOCOL_VERSION = 4 };
+enum { PROTOCOL_VERSION = 5 };
 
 // Ids of references, forks, promises and orders: the rank of the worker that drew it, and that
 // worker's count from 1.

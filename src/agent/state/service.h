@@ -127,6 +127,7 @@ typedef struct service {
     void (*joined)(agent *a, int rank);    // it may be sent to from now on
     void (*lost)(agent *a, int rank);      // operations that wait for it fail with member.why
     void (*writable)(agent *a, int rank);  // less is queued for it, after peers_await_writable
+    void (*begins_to_leave)(agent *a);     // its program has called gw_rpc_shutdown or gw_rpc_leave
     void (*release)(agent *a);  // this worker is leaving: releases what it holds of others
     void (*pending)(const agent *a, pending *out);  // the work that keeps this worker from leaving
     // It leaves while the others continue, and no work keeps it: sends its last messages.

@@ -87,7 +87,7 @@ void idle_take_off_watch(os_env *o) {
 // Returns whether |inner| had something. Called without the loop lock.
 static bool sleep_in_seat(os_env *o, slot *s, int64_t until_ns) {
     struct epoll_event events[2];
-    int n = loop_sleep(o, s->seat->outer, events, 2, until_ns);
+    int n = loop_sleep(o, s, s->seat->outer, events, 2, until_ns);
     bool ready = false;
     for (int i = 0; i < n; i++) {
         if (events[i].data.u32 == INNER_READY) {

@@ -120,8 +120,9 @@ static void fire_due(source *s, uint32_t events) {
 
 // ---- Polling ------------------------------------------------------------------------------------
 
-// Sleeps until something is ready or |until_ns|; interruptions count as nothing ready.
-int loop_sleep(os_env *o, int epoll_fd, struct epoll_event *events, int count, int64_t until_ns) {
+// Sleeps until something is ready or |until_ns|; interruptions count as nothing ready, and |s|, if it is given, notes them.
+int loop_sleep(os_env *o, slot *s, int epoll_fd, struct epoll_event *events, int count,
+               int64_t until_ns) {
     int timeout_ms = -1;
     if (until_ns != ENV_NEVER) {
         int64_t left_ns = until_ns - os_now_ns(&o->base);
@@ -130,6 +131,7 @@ int loop_sleep(os_env *o, int epoll_fd, struct epoll_event *events, int count, i
     }
     atomic_fetch_add_explicit(&o->sleep_count, 1, memory_order_relaxed);
     int n = epoll_wait(epoll_fd, events, count, timeout_ms);
+    if (n < 0 && s) s->was_interrupted = true;
     return n < 0 ? 0 : n;
 }
 
@@ -214,14 +216,14 @@ static void make_turn(os_env *o, slot *s, int count) {
 }
 
 // Sleeps until |inner| has something, unless a memory source has something.
-static int sleep_in_inner(os_env *o, int64_t until_ns) {
+static int sleep_in_inner(os_env *o, slot *s, int64_t until_ns) {
     loop_lock_take(o);
     bool sleeps = loop_stop_checking(o, true);
     if (sleeps) idle_take_off_watch(o);
     if (sleeps) loop_lock_ring_late_bells(o);
     loop_lock_release(o);
     if (!sleeps) return check_once(o);
-    return loop_sleep(o, o->inner, o->events, LOOP_EVENTS_MAX, until_ns);
+    return loop_sleep(o, s, o->inner, o->events, LOOP_EVENTS_MAX, until_ns);
 }
 
 static void begin_check(os_env *o) {
@@ -242,7 +244,7 @@ static void poll_until_something(os_env *o, slot *s, int64_t until_ns) {
     int64_t spin_ns = spin_limit_ns(o), start_ns = os_now_ns(&o->base);
     loop_lock_release(o);
     if (spun != SPIN_NOT_DONE) spun = spin_for(o, s, spin_ns, until_ns, &count, &lost_ns);
-    if (spun != SPIN_FOUND && fall_asleep(s)) count = sleep_in_inner(o, until_ns);
+    if (spun != SPIN_FOUND && fall_asleep(s)) count = sleep_in_inner(o, s, until_ns);
     loop_lock_take(o);
     atomic_store_explicit(&s->state, SLOT_AWAKE, memory_order_relaxed);
     learn_from(o, spun, lost_ns);
@@ -292,8 +294,9 @@ void loop_poll_ready(os_env *o, slot *s) {
 void loop_sleep_on_futex(os_env *o, slot *s, int64_t until_ns) {
     struct timespec at = { until_ns / 1000000000, until_ns % 1000000000 };
     atomic_fetch_add_explicit(&o->sleep_count, 1, memory_order_relaxed);
-    syscall(SYS_futex, &s->state, FUTEX_WAIT_BITSET_PRIVATE, SLOT_ASLEEP,
-            until_ns == ENV_NEVER ? NULL : &at, NULL, FUTEX_BITSET_MATCH_ANY);
+    long failed = syscall(SYS_futex, &s->state, FUTEX_WAIT_BITSET_PRIVATE, SLOT_ASLEEP,
+                          until_ns == ENV_NEVER ? NULL : &at, NULL, FUTEX_BITSET_MATCH_ANY);
+    if (failed && errno == EINTR) s->was_interrupted = true;
 }
 
 // Another thread polls. The first parked thread spins for its signal before it sleeps: it is the next
@@ -315,6 +318,7 @@ static void sleep_parked(os_env *o, slot *s, int64_t until_ns) {
 bool loop_is_over(os_env *o, const slot *s, int64_t until_ns, bool checked) {
     if (s->waiter->woken) return true;
     if (o->signals.caught && s->thread == o->signals.catcher) return true;
+    if (s->was_interrupted && s->waiter->until_signal) return true;
     return checked && until_ns != ENV_NEVER && os_now_ns(&o->base) >= until_ns;
 }
 

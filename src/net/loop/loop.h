@@ -87,8 +87,9 @@ typedef struct slot {
     _Atomic uint32_t state;
     waiter *waiter;
     pthread_t thread;
-    list_node link;  // in |parked| or |idle|
-    seat *seat;      // of an idle thread that has one
+    bool was_interrupted;  // by a signal handler, in its sleep
+    list_node link;        // in |parked| or |idle|
+    seat *seat;            // of an idle thread that has one
 } slot;
 
 // The tasks that one thread is running, on its stack.
@@ -205,7 +206,8 @@ void loop_own(os_env *o, source *s);
 void loop_retire(os_env *o, source *s);
 void loop_free_retired(os_env *o);
 void loop_abandon_all(os_env *o);
-int loop_sleep(os_env *o, int epoll_fd, struct epoll_event *events, int count, int64_t until_ns);
+int loop_sleep(os_env *o, slot *s, int epoll_fd, struct epoll_event *events, int count,
+               int64_t until_ns);
 void loop_sleep_on_futex(os_env *o, slot *s, int64_t until_ns);
 void loop_spin_for_signal(os_env *o, slot *s, int64_t until_ns);  // without polling
 void loop_poll_shortly(os_env *o, slot *s, int64_t until_ns);

@@ -1,6 +1,7 @@
 #include "net/loop/loop.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -88,6 +89,108 @@ static void a_wait_ends_at_its_time(void **state) {
     assert_false(env_wait(e, &w, 0));
     env_leave(e);
     env_close(e);
+}
+
+// ---- Signals ------------------------------------------------------------------------------------
+
+typedef struct signalled {
+    env *env;
+    pthread_t thread;
+    _Atomic bool has_ended, other_has_ended;
+} signalled;
+
+static void handle(int number) {
+    (void)number;
+}
+
+// A signal may arrive before its thread sleeps, so it is sent until the wait has ended.
+static void *send_signals(void *arg) {
+    signalled *x = arg;
+    while (!x->has_ended) {
+        pthread_kill(x->thread, SIGUSR1);
+        let_pass(MS);
+    }
+    return NULL;
+}
+
+static void handle_signals(int flags) {
+    struct sigaction action = { .sa_handler = handle, .sa_flags = flags };
+    sigemptyset(&action.sa_mask);
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+}
+
+static void wait_for_signal(signalled *x) {
+    waiter w = { .until_signal = true };
+    env_enter(x->env);
+    assert_false(env_wait(x->env, &w, ENV_NEVER));
+    env_leave(x->env);
+    assert_false(w.woken);
+}
+
+static void begin_signals(signalled *x, pthread_t *out) {
+    *x = (signalled){ .env = open_env(), .thread = pthread_self() };
+    assert_int_equal(pthread_create(out, NULL, send_signals, x), 0);
+}
+
+static void end_signals(signalled *x, pthread_t sender) {
+    x->has_ended = true;
+    assert_int_equal(pthread_join(sender, NULL), 0);
+    env_close(x->env);
+}
+
+static void a_signal_ends_a_wait_that_requests_it(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        signalled x;
+        pthread_t sender;
+        handle_signals(i ? SA_RESTART : 0);
+        begin_signals(&x, &sender);
+        wait_for_signal(&x);
+        end_signals(&x, sender);
+    }
+}
+
+static void *poll_until_woken(void *arg) {
+    signalled *x = arg;
+    waiter w = { 0 };
+    env_enter(x->env);
+    while (!x->other_has_ended) env_wait(x->env, &w, env_now_ns(x->env) + MS);
+    env_leave(x->env);
+    return NULL;
+}
+
+// Another thread polls, so that the wait sleeps on a futex, or in turns with that thread.
+static void a_signal_ends_the_wait_of_a_thread_that_does_not_poll(void **state) {
+    (void)state;
+    signalled x, other = { 0 };
+    pthread_t sender, poller;
+    handle_signals(0);
+    begin_signals(&x, &sender);
+    other.env = x.env;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    assert_int_equal(pthread_create(&poller, NULL, poll_until_woken, &other), 0);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    for (int i = 0; i < 20; i++) wait_for_signal(&x);
+    other.other_has_ended = true;
+    assert_int_equal(pthread_join(poller, NULL), 0);
+    end_signals(&x, sender);
+}
+
+static void other_waits_continue_after_signals(void **state) {
+    (void)state;
+    signalled x;
+    pthread_t sender;
+    handle_signals(0);
+    begin_signals(&x, &sender);
+    env_enter(x.env);
+    waiter w = { 0 };
+    int64_t until_ns = env_now_ns(x.env) + 20 * MS;
+    assert_false(env_wait(x.env, &w, until_ns));
+    assert_true(env_now_ns(x.env) >= until_ns);
+    env_leave(x.env);
+    end_signals(&x, sender);
 }
 
 static void one_woken_before_it_waits_does_not_wait(void **state) {
@@ -532,6 +635,8 @@ static void no_descriptors_are_an_error(void **state) {
 }
 
 GW_TESTS(net_loop, pairs_nest, one_thread_at_a_time_holds_it, a_wait_ends_at_its_time,
+         a_signal_ends_a_wait_that_requests_it,
+         a_signal_ends_the_wait_of_a_thread_that_does_not_poll, other_waits_continue_after_signals,
          one_woken_before_it_waits_does_not_wait, many_threads_wake_each_other,
          many_idle_threads_wake_each_other, idle_and_parked_threads_wake_each_other,
          timers_fire_in_order, a_timer_that_rearms_itself_does_not_starve_threads,

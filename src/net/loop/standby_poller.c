@@ -49,7 +49,7 @@ static void stand_in(os_env *o, uint64_t absence) {
             continue;
         }
         loop_lock_release(o);
-        count = loop_sleep(o, o->inner, events, LOOP_EVENTS_MAX, ENV_NEVER);
+        count = loop_sleep(o, NULL, o->inner, events, LOOP_EVENTS_MAX, ENV_NEVER);
         loop_lock_take(o);
     }
     loop_lock_release(o);

@@ -49,7 +49,7 @@ static void give_values(gw_scope *s, gw_optimizer *o, gw_group *g, int root, int
         if (gw_ok(t) && (x->dtype != p->x->dtype || x->numel != p->x->numel))
             scope_fail(t, GW_MISMATCH,
                        "gw_optimizer_reform: parameter %d of %s has another shape or dtype",
-                       gw_group_worker(t, g, root).name, i);
+                       i, gw_group_worker(t, g, root).name);
         if (gw_ok(t) && p->new_x && !p->grad) optimizer_stage(o, i, 0, x, 0, x->numel);
     }
     gw_scope_close_up(t);

@@ -1,6 +1,8 @@
 // Tensors from nothing: constants, ranges, random numbers.
 #include "tensor/ops/ops.h"
+#include "tensor/block_index.h"
 #include "tensor/kernels/draw.h"
+#include <gradwire/binding.h>
 #include <gradwire/ops.h>
 
 #include <math.h>
@@ -188,6 +190,38 @@ gw_tensor *gw_from_with(gw_scope *s, gw_dtype dtype, const void *data, gw_shape 
     gw_tensor *x = scope_own(s, tensor_new(s, dtype, shape.count, shape.sizes));
     if (!x) return tensor_poison_of(s);
     if (x->numel) memcpy(x->storage->block->bytes, data, (size_t)x->numel * gw_dtype_size(dtype));
+    return x;
+}
+
+gw_tensor *gw_uninitialized(gw_scope *s, gw_dtype dtype, gw_shape shape) {
+    static const uint8_t nothing;
+    if (!can_be_read(s, "gw.uninitialized", dtype, &nothing, shape)) return tensor_poison_of(s);
+    gw_tensor *x = scope_own(s, tensor_new(s, dtype, shape.count, shape.sizes));
+    if (!x) return tensor_poison_of(s);
+    if (dtype == GW_BOOL8) memset(block_writable(x->storage->block, 0), 0, tensor_size(x));
+    return x;
+}
+
+// Values that determine later memory accesses must not change, as memory of another process may (LEND-8).
+static bool may_view(const block *b, gw_dtype dtype, const void *address) {
+    size_t offset = (size_t)((const uint8_t *)address - b->bytes);
+    return offset % gw_dtype_size(dtype) == 0 && !(b->is_mapped && dtype > GW_BF16);
+}
+
+gw_tensor *gw_from_lendable(gw_scope *s, gw_dtype dtype, const void *address, gw_shape shape) {
+    if (!can_be_read(s, "gw.from_lendable", dtype, address, shape)) return NULL;
+    size_t size = bytes_of(dtype, shape);
+    block *b = size ? block_index_find(address, size) : NULL;
+    if (!b) return NULL;
+    if (!may_view(b, dtype, address)) {
+        block_release(b);
+        return NULL;
+    }
+    size_t offset = (size_t)((const uint8_t *)address - b->bytes);
+    gw_tensor *x = scope_own(s, tensor_over(s, dtype, shape.count, shape.sizes, b));
+    if (!x) return NULL;
+    x->offset = (int64_t)(offset / gw_dtype_size(dtype));
+    storage_pin(x->storage);
     return x;
 }
 

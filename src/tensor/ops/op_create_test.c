@@ -1,6 +1,7 @@
 #include "tensor/kernels/draw.h"
 #include "tensor/ops/op.h"
 #include "testing/testing.h"
+#include <gradwire/binding.h>
 #include <gradwire/ops.h>
 
 #include <math.h>
@@ -64,6 +65,21 @@ static void from_copies(void **state) {
     gw_scope_close_up(s);
 }
 
+static void an_uninitialized_tensor_can_be_written(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x = gw_uninitialized(s, GW_F32, GW_SHAPE(2, 3));
+    float *numbers = gw_data_for_write(s, x);
+    for (int i = 0; i < 6; i++) numbers[i] = (float)i;
+    assert_float_equal(gw_item(s, gw_sum(s, x)), 15, 0);
+    assert_int_equal(gw_size(x, 1), 3);
+    gw_drop(s, gw_full(s, GW_U8, 7, 100));  // memory that is used again
+    gw_tensor *bools = gw_uninitialized(s, GW_BOOL8, GW_SHAPE(100));
+    assert_float_equal(gw_item(s, gw_sum(s, bools)), 0, 0);
+    assert_int_equal(gw_numel(gw_uninitialized(s, GW_F32, GW_SHAPE(0))), 0);
+    assert_string_equal(gw_scope_close(s).text, "");
+}
+
 static void a_number_that_is_no_dtype_is_refused(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -77,6 +93,8 @@ static void a_number_that_is_no_dtype_is_refused(void **state) {
     assert_fails(s, "gw.from: 10 is not a dtype, but must be a gw_dtype");
     gw_from_blob(s, (gw_dtype)99, &one, GW_SHAPE(1), NULL, NULL);
     assert_fails(s, "gw.from_blob: 99 is not a dtype, but must be a gw_dtype");
+    gw_uninitialized(s, none, GW_SHAPE(1));
+    assert_fails(s, "gw.uninitialized: 10 is not a dtype, but must be a gw_dtype");
     gw_from_with(s, GW_F32, NULL, GW_SHAPE(1));
     assert_fails(s, "gw.from: data is NULL");
     assert_int_equal(gw_numel(gw_from_with(s, GW_F32, NULL, GW_SHAPE(3, 0))), 0);
@@ -180,7 +198,7 @@ static void only_floats_are_random(void **state) {
 }
 
 GW_TESTS(tensor_op_create, it_fills_in_every_dtype, arange_counts_up_and_down,
-         a_number_that_is_no_dtype_is_refused, from_copies,
+         an_uninitialized_tensor_can_be_written, a_number_that_is_no_dtype_is_refused, from_copies,
          a_seed_means_the_same_numbers_everywhere, a_block_is_the_same_wherever_it_is_drawn,
          children_continue_the_sequence_of_the_parent, numbers_have_their_distribution,
          only_floats_are_random);

@@ -38,7 +38,7 @@ static void add_waiters(lines *to, const graph *g, const hang_part *p) {
 int findings_take(const image *images, int count, int64_t min_ms, model_finding *out, int size) {
     hang_parts parts;
     lines to = { .out = out, .size = size };
-    if (!hang_parts_find(images, count, min_ms * 1000000, &parts)) return 0;
+    if (!hang_parts_find(images, count, min_ms * 1000000, 0, &parts)) return 0;
     for (int i = 0; i < parts.count; i++) {
         const hang_part *p = &parts.parts[i];
         for (int k = 0; k < p->node_count; k++) add(&to, &parts.graph, p->nodes[k], 0, p->is_cycle);

@@ -254,6 +254,10 @@ static void add_of_queued(building *b, const graph_worker *w, const trace_activi
         add_edge(b, entry_of(caller));
         return;
     }
+    if (a->queued == TRACE_QUEUED_SERVE) {
+        add_waits(b, w, -1, 0, false);
+        return;
+    }
     for (int i = 0; a->queued == TRACE_QUEUED_ORDER && i < count_activities(w); i++) {
         const trace_activity *x = &w->agent->table->activities[i];
         if (x->kind == TRACE_QUEUED && x->caller == a->caller && x->call < a->call)

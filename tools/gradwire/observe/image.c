@@ -61,7 +61,7 @@ static bool check_header(const taking *t, const trace_header *h) {
 static bool take_header(taking *t) {
     image *x = t->image;
     trace_header h;
-    if (!memory_read(&t->from, &h, sizeof h, 0)) return false;
+    if (!memory_copy(&t->from, &h, sizeof h, 0)) return false;
     x->pid = (pid_t)atomic_load_explicit(&h.owner, memory_order_relaxed);
     if (x->pid <= 0) return memory_refuse(&t->from, "no process has taken it");
     if (!check_header(t, &h)) return false;
@@ -86,7 +86,7 @@ static bool take_header(taking *t) {
 // ---- Workers ------------------------------------------------------------------------------------
 
 static bool read_written(const taking *t, uint64_t row_at, uint64_t *out) {
-    return memory_read(&t->from, out, sizeof *out, row_at + offsetof(trace_agent_row, written));
+    return memory_copy(&t->from, out, sizeof *out, row_at + offsetof(trace_agent_row, written));
 }
 
 // Reads the half that is not written at the moment into |r|; |*is_one|: whether it is a table.
@@ -94,7 +94,7 @@ static bool read_table(const taking *t, uint64_t row_at, uint64_t written, trace
                        trace_table *out, bool *is_one) {
     size_t half = written % 2, at = offsetof(trace_agent_row, tables) + half * sizeof r->tables[0];
     *is_one = false;
-    if (!memory_read(&t->from, &r->tables[half], sizeof r->tables[0], row_at + at)) return false;
+    if (!memory_copy(&t->from, &r->tables[half], sizeof r->tables[0], row_at + at)) return false;
     uint32_t size = r->tables[half].bytes;
     *is_one = size <= sizeof r->tables[0].data && trace_table_read(r->tables[half].data, size, out);
     return true;
@@ -123,7 +123,7 @@ static bool take_table(const taking *t, uint64_t row_at, trace_agent_row *r, ima
 
 static bool take_row(const taking *t, int row, trace_agent_row *r) {
     uint64_t at = trace_agents_at() + (uint64_t)row * sizeof *r;
-    if (!memory_read(&t->from, r, offsetof(trace_agent_row, tables), at)) return false;
+    if (!memory_copy(&t->from, r, offsetof(trace_agent_row, tables), at)) return false;
     bool is_open = atomic_load_explicit(&r->is_open, memory_order_relaxed);
     if (!is_open && !r->name[0]) return true;
     image_agent *a = &t->image->agents[t->image->agent_count++];
@@ -206,14 +206,14 @@ static void take_thread(const taking *t, int row, const trace_thread_row *r, rin
 static bool take_strings(const taking *t) {
     image *x = t->image;
     uint32_t size;
-    if (!memory_read(&t->from, &size, sizeof size, offsetof(trace_header, string_bytes)))
+    if (!memory_copy(&t->from, &size, sizeof size, offsetof(trace_header, string_bytes)))
         return false;
     if (size < 1 || size > TRACE_STRINGS_BYTES)
         return memory_refuse(&t->from, "it has %u bytes of strings, which is no possible number",
                              size);
     x->strings = malloc(size);
     if (!x->strings) return refuse_without_memory(t);
-    if (!memory_read(&t->from, x->strings, size, trace_strings_at())) return false;
+    if (!memory_copy(&t->from, x->strings, size, trace_strings_at())) return false;
     x->strings[0] = x->strings[size - 1] = '\0';
     x->string_bytes = size;
     clean_strings(x->strings, size);
@@ -230,7 +230,7 @@ static bool take_records(const taking *t, rings *r) {
     trace_thread_row rows[TRACE_THREADS];
     t->image->threads = calloc(TRACE_THREADS, sizeof *t->image->threads);
     if (!t->image->threads) return refuse_without_memory(t);
-    if (!memory_read(&t->from, rows, sizeof rows, trace_threads_at())) return false;
+    if (!memory_copy(&t->from, rows, sizeof rows, trace_threads_at())) return false;
     t->image->taken = trace_now(t->image->clock);
     for (int row = 0; row < TRACE_THREADS; row++) take_thread(t, row, &rows[row], &r->threads[row]);
     if (!take_strings(t)) return false;

@@ -14,7 +14,7 @@ bool memory_refuse(const memory_reader *m, const char *format, ...) {
     return false;
 }
 
-bool memory_read(const memory_reader *m, void *out, size_t size, uint64_t offset) {
+bool memory_copy(const memory_reader *m, void *out, size_t size, uint64_t offset) {
     for (size_t done = 0; done < size;) {
         ssize_t n = pread(m->fd, (char *)out + done, size - done, (off_t)(offset + done));
         if (n < 0 && errno == EINTR) continue;

@@ -18,6 +18,6 @@ __attribute__((format(printf, 2, 3))) bool memory_refuse(const memory_reader *m,
                                                          ...);
 
 // Reads |size| bytes at |offset|; false if there are not as many.
-bool memory_read(const memory_reader *m, void *out, size_t size, uint64_t offset);
+bool memory_copy(const memory_reader *m, void *out, size_t size, uint64_t offset);
 
 #endif

@@ -6,7 +6,7 @@
 #include "trace/kinds.h"
 
 static bool read_rows(const memory_reader *m, trace_thread_row out[TRACE_THREADS]) {
-    return memory_read(m, out, TRACE_THREADS * sizeof *out, trace_threads_at());
+    return memory_copy(m, out, TRACE_THREADS * sizeof *out, trace_threads_at());
 }
 
 static uint64_t head_of(const trace_thread_row *row) {
@@ -14,7 +14,7 @@ static uint64_t head_of(const trace_thread_row *row) {
 }
 
 static bool read_head(const memory_reader *m, int row, uint64_t *out) {
-    return memory_read(m, out, sizeof *out,
+    return memory_copy(m, out, sizeof *out,
                        trace_threads_at() + (uint64_t)row * sizeof(trace_thread_row) +
                            offsetof(trace_thread_row, head));
 }
@@ -25,8 +25,8 @@ static bool read_ring(const memory_reader *m, uint32_t size, int row, uint64_t f
     uint64_t at = trace_rings_at() + (uint64_t)row * trace_ring_bytes(size);
     uint64_t count = head - first, start = first % size;
     uint64_t straight = count < size - start ? count : size - start;
-    return memory_read(m, out, straight * sizeof *out, at + start * sizeof *out) &&
-           memory_read(m, out + straight, (count - straight) * sizeof *out, at);
+    return memory_copy(m, out, straight * sizeof *out, at + start * sizeof *out) &&
+           memory_copy(m, out + straight, (count - straight) * sizeof *out, at);
 }
 
 // The writer may write record |after| meanwhile, where record |after| - |size| was.

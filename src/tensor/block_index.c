@@ -1,0 +1,69 @@
+#include "tensor/block_index.h"
+
+#include "base/mem.h"
+
+#include <pthread.h>
+
+// In the order of their addresses. Blocks that another process lends may overlap.
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static block **blocks;
+static size_t count, capacity;
+
+// Memory of the process, as the pool's.
+static bool make_room(void) {
+    if (count < capacity) return true;
+    size_t more = capacity ? 2 * capacity : 64;
+    block **grown = mem_reserve(sizeof(void *), more * sizeof *grown);
+    if (!grown) return false;
+    if (count) memcpy(grown, blocks, count * sizeof *grown);
+    mem_unreserve(blocks);
+    blocks = grown;
+    capacity = more;
+    return true;
+}
+
+// The number of blocks that begin at |address| or before it.
+static size_t count_until(const uint8_t *address) {
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if ((uintptr_t)blocks[middle]->bytes <= (uintptr_t)address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void block_index_add(block *b) {
+    pthread_mutex_lock(&lock);
+    if (make_room()) {
+        size_t at = count_until(b->bytes);
+        memmove(&blocks[at + 1], &blocks[at], (count - at) * sizeof *blocks);
+        blocks[at] = b;
+        count++;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void block_index_remove(block *b) {
+    pthread_mutex_lock(&lock);
+    size_t at = count_until(b->bytes);
+    while (at && blocks[at - 1] != b && blocks[at - 1]->bytes == b->bytes) at--;
+    if (at && blocks[at - 1] == b) {
+        memmove(&blocks[at - 1], &blocks[at], (count - at) * sizeof *blocks);
+        count--;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+block *block_index_find(const void *address, size_t size) {
+    block *found = NULL;
+    pthread_mutex_lock(&lock);
+    size_t at = count_until(address);
+    block *b = at ? blocks[at - 1] : NULL;
+    size_t offset = b ? (size_t)((uintptr_t)address - (uintptr_t)b->bytes) : 0;
+    if (b && offset <= b->size && size <= b->size - offset) found = block_retain(b);
+    pthread_mutex_unlock(&lock);
+    return found;
+}
