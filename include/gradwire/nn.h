@@ -442,9 +442,9 @@ GW_API GW_TYPE_OF(gw_nn_embedding_bag_call) gw_nn_embedding_bag_call_with;
 // ---- Recurrent layers ---------------------------------------------------------------------------
 // For L layers and D directions (1 or 2) the shapes are:
 //
-//     x         T N |in|; with .batch_first N T |in|; for one sequence T |in|
-//     output    the shape of x with D |hidden| in place of |in|
-//     states    L*D N |hidden|; for one sequence L*D |hidden|
+// - x: T N |in|; with .batch_first N T |in|; for one sequence T |in|
+// - output: the shape of x with D |hidden| in place of |in|
+// - states: L*D N |hidden|; for one sequence L*D |hidden|
 //
 // The parameters are weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, weight_ih_l0_reverse and so on, uniform in
 // +-1/sqrt(hidden). gw_module_call begins with states of 0.

@@ -16,16 +16,16 @@
 //
 // PyTorch's functions, and the functions of this header:
 //
-//     RRef(value)                   gw_rref_open(s, value)
-//     rref.to_here()                gw_to_here(s, rref)
-//     rref.rpc_sync().f(x)          gw_rpc_sync(s, rref, "f", x)
-//     rref.rpc_async().f(x)         gw_rpc_async(s, rref, "f", x)
-//     rref.remote().f(x)            gw_remote(s, rref, "f", x)
-//     rref.owner()                  gw_rref_owner(s, rref)
-//     rref.owner_name()             gw_rref_owner_name(s, rref)
-//     rref.is_owner()               gw_rref_is_owner(rref)
-//     rref.confirmed_by_owner()     gw_rref_is_confirmed(rref)
-//     rref.local_value()            gw_rref_local_value(s, rref)
+// - RRef(value): gw_rref_open(s, value)
+// - rref.to_here(): gw_to_here(s, rref)
+// - rref.rpc_sync().f(x): gw_rpc_sync(s, rref, "f", x)
+// - rref.rpc_async().f(x): gw_rpc_async(s, rref, "f", x)
+// - rref.remote().f(x): gw_remote(s, rref, "f", x)
+// - rref.owner(): gw_rref_owner(s, rref)
+// - rref.owner_name(): gw_rref_owner_name(s, rref)
+// - rref.is_owner(): gw_rref_is_owner(rref)
+// - rref.confirmed_by_owner(): gw_rref_is_confirmed(rref)
+// - rref.local_value(): gw_rref_local_value(s, rref)
 //
 // A method can be called before its object exists: the owner starts the method when the object exists. gw_rpc_async and
 // gw_remote do not wait for the object.

@@ -23,15 +23,15 @@
 // MAY_HAVE_RUN or RAN_AND_FAILED. If no thread waits for the future of a call, the error of the call is not reported.
 // Every call may fail with:
 //
-//     TIMEOUT         the deadline has passed
-//     NOT_FOUND       no worker or function has the name
-//     INVALID         an argument is wrong
-//     UNSUPPORTED     the function does not allow this caller
-//     DISCONNECTED    the worker is gone
-//     REF_LOST        the call is through a reference whose owner was lost before the call
-//     OVERLOADED      the queue of the worker stayed full
-//     WRONG_STATE     before gw_rpc_init, and after gw_rpc_shutdown
-//     any             the error of the function
+// - TIMEOUT: the deadline has passed
+// - NOT_FOUND: no worker or function has the name
+// - INVALID: an argument is wrong
+// - UNSUPPORTED: the function does not allow this caller
+// - DISCONNECTED: the worker is gone
+// - REF_LOST: the call is through a reference whose owner was lost before the call
+// - OVERLOADED: the queue of the worker stayed full
+// - WRONG_STATE: before gw_rpc_init, and after gw_rpc_shutdown
+// - any: the error of the function
 //
 // Deadlines: a call ends at the earliest of its own timeout (60 s by default) and the deadline of its scope. A function
 // that another worker called makes its own calls with the deadline of that call at the latest. A function runs at most
@@ -331,15 +331,15 @@ GW_API GW_TYPE_OF(gw_rpc_async_all) gw_rpc_async_all_with;
 // ---- Futures ------------------------------------------------------------------------------------
 // PyTorch's functions, and the functions of this section:
 //
-//     wait                  gw_wait
-//     value                 gw_future_value
-//     done                  gw_future_done
-//     then                  gw_then
-//     add_done_callback     gw_on_done
-//     set_result            gw_future_set
-//     set_exception         gw_future_fail
-//     collect_all           gw_collect_all
-//     wait_all              gw_wait_all
+// - wait: gw_wait
+// - value: gw_future_value
+// - done: gw_future_done
+// - then: gw_then
+// - add_done_callback: gw_on_done
+// - set_result: gw_future_set
+// - set_exception: gw_future_fail
+// - collect_all: gw_collect_all
+// - wait_all: gw_wait_all
 
 /// Blocks until |f| has resolved. gw_wait may be called several times, and with any scope of this worker.
 ///

@@ -48,8 +48,8 @@ static void give_values(gw_scope *s, gw_optimizer *o, gw_group *g, int root, int
         const gw_tensor *x = gw_tensor_of(t, gw_list_get(t, received, i - from));
         if (gw_ok(t) && (x->dtype != p->x->dtype || x->numel != p->x->numel))
             scope_fail(t, GW_MISMATCH,
-                       "gw_optimizer_reform: parameter %d of %s has another shape or dtype",
-                       i, gw_group_worker(t, g, root).name);
+                       "gw_optimizer_reform: parameter %d of %s has another shape or dtype", i,
+                       gw_group_worker(t, g, root).name);
         if (gw_ok(t) && p->new_x && !p->grad) optimizer_stage(o, i, 0, x, 0, x->numel);
     }
     gw_scope_close_up(t);
