@@ -515,8 +515,7 @@ static void noise_does_not_stop_the_server(void **state) {
         "GET / HTTP/1.1\r\n\r\n",
         "GET /?key=%ff%00&key&=&&key= HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: gradwire-=;;=\r\nCookie: \x80\r\n\r\n",
-        "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: "
-        "chunked\r\n\r\nffffffffffffffff\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
         "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
         "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     };
