@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 build  = scripts/configure $(1) && cmake --build --preset $(1) -j $(JOBS) $(2)
 SOURCES = $(shell tests/habits/sources)
 
-.PHONY: all lib examples demo test busy asan tsan bench sim mutations limits kill clusters fuzz compare model coverage docs format install clean
+.PHONY: all lib examples demo test busy asan tsan bench sim mutations limits kill clusters fuzz python test-python compare model coverage docs format install clean
 
 all:
 	@$(call build,release,)
@@ -101,6 +101,15 @@ clusters:
 	@scripts/setup clusters
 	@$(call build,release,)
 	GW_CLUSTERS=1 build/bin/gradwire-tests clusters_
+
+# The Python module, in build/python: PYTHONPATH=build/python.
+python:
+	@scripts/setup python
+	@$(call build,release,--target gradwire-python --target gradwire-tool)
+
+test-python: python
+	cd python/tests && GW_BUILD_DIR=$(CURDIR)/build PYTHONPATH=$(CURDIR)/build/python PYTHONDONTWRITEBYTECODE=1 \
+	    /usr/bin/python3 -m pytest -q -p no:cacheprovider $(F)
 
 # Operators beside PyTorch's, where it is installed. N=20 rounds, SEED=1.
 compare:

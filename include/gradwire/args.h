@@ -50,6 +50,10 @@ GW_API gw_tensor *gw_arg_tensor_or_null(gw_scope *s, const gw_args *a, int index
 /// the rank -1.
 GW_API gw_worker gw_arg_caller(const gw_args *a);
 
+/// Returns the name of the called function or class, "scale", or of the method with its class, "counter.add". For
+/// bindings, whose functions share one body. Valid until the body returns.
+GW_API const char *gw_arg_function(const gw_args *a);
+
 #ifdef __cplusplus
 }
 #endif

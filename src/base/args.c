@@ -16,6 +16,10 @@ gw_worker gw_arg_caller(const gw_args *a) {
     return a->caller;
 }
 
+const char *gw_arg_function(const gw_args *a) {
+    return a->label;
+}
+
 gw_value gw_arg(gw_scope *s, const gw_args *a, int index) {
     if (s->error) return gw_none();
     if (index >= 0 && index < a->count) return a->values[index];

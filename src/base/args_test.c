@@ -30,6 +30,7 @@ static void arguments_are_read_by_index_and_kind(void **state) {
     assert_int_equal(all.count, 4);
     assert_int_equal(gw_int_of(s, all.items[0]), 3);
     assert_true(gw_bool_of(s, all.items[3]));
+    assert_string_equal(gw_arg_function(&a), "counter.add");
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 

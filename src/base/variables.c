@@ -33,6 +33,7 @@ static const variable variables[] = {
     { "GW_FLIGHT_FD", NULL, 0, NULL },
     { "GW_JOB", NULL, 0, NULL },
     { "GW_INSECURE", NULL, 0, NULL },
+    { "GW_INSECURE_PICKLE", NULL, 0, NULL },
     { "GW_INTERFACE", NULL, 0, NULL },
     { "GW_JOB_ID", NULL, 0, NULL },
     { "GW_KERNELS", "any avx2 avx512", 0, changes_nothing },

@@ -1,0 +1,71 @@
+// Errors of the library as exceptions, and exceptions as errors.
+#include "core.h"
+
+#include <string.h>
+
+static const char *outcome_name(gw_outcome outcome) {
+    switch (outcome) {
+    case GW_NOT_DELIVERED: return "not delivered";
+    case GW_MAY_HAVE_RUN: return "may have run";
+    case GW_RAN_AND_FAILED: return "ran and failed";
+    default: return NULL;
+    }
+}
+
+PyObject *raise_error(gw_scope *s, const gw_error *error) {
+    if (PyErr_Occurred()) return NULL;  // such as KeyboardInterrupt, which has ended a wait
+    PyObject *value = s ? object_of_value(s, gw_error_value(s, error), false) : Py_NewRef(Py_None);
+    PyObject *exception =
+        value ? PyObject_CallFunction(hooks.make_error, "szsssN", gw_status_name(error->status),
+                                      outcome_name(error->outcome), error->worker, error->function,
+                                      error->text, value)
+              : NULL;
+    if (!exception) return NULL;
+    PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+    Py_DECREF(exception);
+    return NULL;
+}
+
+PyObject *raise_scope(gw_scope *s) {
+    gw_error error = *gw_scope_error(s);
+    raise_error(s, &error);
+    gw_scope_clear(s);
+    return NULL;
+}
+
+PyObject *raise_status(gw_status status, const char *text) {
+    gw_error error = { .status = status };
+    strncpy(error.text, text, sizeof error.text - 1);
+    return raise_error(NULL, &error);
+}
+
+// The exception that is set, with its traceback; clears it.
+static PyObject *take_exception(void) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback) PyException_SetTraceback(value, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+}
+
+void fail_with_exception(gw_scope *s) {
+    PyObject *exception = take_exception();
+    PyObject *encoded = PyObject_CallFunctionObjArgs(hooks.encode_error, exception, NULL);
+    Py_XDECREF(exception);
+    const char *text;
+    PyObject *bytes;
+    gw_value value = gw_none();
+    if (!encoded || !PyArg_ParseTuple(encoded, "sO", &text, &bytes)) {
+        PyErr_WriteUnraisable(hooks.encode_error);
+        gw_fail(s, GW_REMOTE, "an exception that cannot be described");
+    } else {
+        char *data;
+        Py_ssize_t size;
+        if (bytes != Py_None && !PyBytes_AsStringAndSize(bytes, &data, &size))
+            value = gw_value_of_bytes(data, (size_t)size);
+        gw_fail_with_value(s, GW_REMOTE, value, "%s", text);
+    }
+    Py_XDECREF(encoded);
+}
