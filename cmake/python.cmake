@@ -7,8 +7,10 @@ if(GW_PYTHON AND PYTHON_PROGRAM)
     execute_process(COMMAND ${PYTHON_PROGRAM} -c
         "import sys, sysconfig; print(sys.version_info >= (3, 11), sysconfig.get_paths()['include'], sep=';')"
         OUTPUT_VARIABLE python OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-    list(GET python 0 python_is_new)
-    list(GET python 1 python_include)
+    if(python)
+        list(GET python 0 python_is_new)
+        list(GET python 1 python_include)
+    endif()
 endif()
 if(NOT python_is_new STREQUAL "True" OR NOT EXISTS "${python_include}/Python.h" OR GW_SANITIZE)
     return()

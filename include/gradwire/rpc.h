@@ -145,7 +145,7 @@ GW_API GW_TYPE_OF(gw_rpc_init) gw_rpc_init_with;
 ///
 /// Calls that have arrived before start now, those of one worker in the order in which they have arrived. Until then they
 /// count towards the limits of queued calls, and fail at their deadlines. Calls of this worker to itself wait, too.
-/// Messages other than calls (replies, references, collectives) are processed all the time. gw_rpc_shutdown and
+/// Messages other than calls (replies, references, collectives of groups) are processed all the time. gw_rpc_shutdown and
 /// gw_rpc_leave begin with the same effect.
 /// Errors: WRONG_STATE before gw_rpc_init.
 /// Threads: any, with a scope of its own inside |root| (or of gw_scope_open_of).

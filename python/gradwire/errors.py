@@ -156,7 +156,7 @@ def wrong_state(text: str) -> WrongStateError:
 # ---- Exceptions as errors of the library ---------------------------------------------------------------
 def encode(exception: BaseException, pickles: bool) -> tuple[str, Optional[bytes]]:
     """Returns the text of |exception| for an error of the library, and its pickle if it has a short one."""
-    text = "".join(traceback.format_exception_only(exception)).strip().replace("\n", " ")
+    text = "".join(traceback.format_exception_only(exception)).strip().replace("\n", " ").replace("\0", "?")
     text = text.encode(errors="replace")[:_TEXT_BYTES].decode(errors="ignore")
     if not pickles:
         return text, None

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import functools
 import inspect
 import threading
@@ -103,7 +104,10 @@ _loop = _Loop()
 
 
 def _settle(out: Future, task: Any) -> None:
-    exception = task.exception()
+    try:
+        exception = task.exception()
+    except (asyncio.CancelledError, concurrent.futures.CancelledError):
+        exception = concurrent.futures.CancelledError("the coroutine was cancelled")
     try:
         out._settle(None if exception else task.result(), exception)
     except errors.WrongStateError:

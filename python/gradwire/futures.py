@@ -165,7 +165,7 @@ class Future(_core.Future):
     # ---- Passing on ----
     def _pickled(self) -> "Future":
         """This future for a pickle: the library has its pickled value."""
-        return self._passed(pickling.encode) if self._is_local else self
+        return self._passed(pickling.encode) if self._is_local or self._convert is not None else self
 
     def _plain(self) -> "Future":
         """This future for a call by name: the library has its plain value."""

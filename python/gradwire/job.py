@@ -122,7 +122,7 @@ def _watch_end() -> None:
 
 def _leave_failed(text: str) -> None:
     """Leaves with |text| as the reason; the error that it ends with is the caller's own."""
-    _core.fail(text)
+    _core.fail(text.replace("\0", "?").encode(errors="replace").decode())
     try:
         _core.leave()
     except Exception:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copyreg
 import io
 import pickle
+import struct
 import threading
 from typing import Any, Callable, Iterable, Optional
 
@@ -44,11 +45,16 @@ def is_enabled() -> bool:
 class _Items(list):  # type: ignore[type-arg]
     """What is sent with a payload."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.buffers: list[int] = []  # which of the items are buffers of the pickle, in its order
+
     def add_buffer(self, buffer: pickle.PickleBuffer) -> bool:
         """Returns whether the buffer becomes part of the payload, as pickle asks for it."""
         raw = buffer.raw()
         if raw.nbytes < _BUFFER_BYTES_MIN or len(self) >= _ITEMS_MAX:
             return True
+        self.buffers.append(len(self))
         self.append(raw)
         return False
 
@@ -66,6 +72,9 @@ def dumps(x: Any) -> list[Any]:
     pickler = pickle.Pickler(file, 5, buffer_callback=items.add_buffer)
     pickler.dispatch_table = {**copyreg.dispatch_table, **{kind: _reducer(kind, items) for kind in _reducers}}
     pickler.dump(x)
+    if items:
+        # Behind the end of the pickle: a future among the items arrives as its value, which may be a tensor, too.
+        file.write(struct.pack(f"<{len(items.buffers) + 1}H", *items.buffers, len(items.buffers)))
     payload = file.getbuffer()
     return [bytes(payload) if len(payload) <= _PAYLOAD_BYTES_MAX else payload.toreadonly(), *items]
 
@@ -121,8 +130,10 @@ class _RestrictedUnpickler(pickle.Unpickler):
         return super().find_class(module, name)
 
 
-def _buffers(items: list[Any]) -> list[_core.Tensor]:
-    tensors = [x for x in items if isinstance(x, _core.Tensor)]
+def _buffers(payload: memoryview, items: list[Any]) -> list[_core.Tensor]:
+    (count,) = struct.unpack_from("<H", payload, len(payload) - 2)
+    indices = struct.unpack_from(f"<{count}H", payload, len(payload) - 2 - 2 * count)
+    tensors = [items[i] for i in indices]
     if _readonly:
         for t in tensors:
             t.freeze()
@@ -139,7 +150,8 @@ def loads(payload: Any, items: Iterable[Any] = ()) -> Any:
     before, _loading.items = _loading.items, held
     try:
         unpickler = pickle.Unpickler if _modules is None else _RestrictedUnpickler
-        return unpickler(io.BytesIO(payload), buffers=_buffers(held)).load()
+        buffers = _buffers(memoryview(payload).cast("B"), held) if held else []
+        return unpickler(io.BytesIO(payload), buffers=buffers).load()
     finally:
         _loading.items = before
 

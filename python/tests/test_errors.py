@@ -30,6 +30,8 @@ def fail(what):
         raise Unloadable(1, 2)
     if what == "long":
         raise ValueError("x" * 1_000_000)
+    if what == "nul":
+        raise ValueError("a\0b")
     if what == "exit":
         raise SystemExit(3)
     if what == "interrupt":
@@ -57,6 +59,7 @@ def exceptions(rank):
     assert (cause.worker, cause.outcome, cause.function) == (OTHER, "ran and failed", "py.call")
     error = raised("special")
     assert type(error) is Special and error.code == 7 and error.hint == "look there" and error.__notes__ == ["a note"]
+    assert type(raised("nul")) is ValueError and raised("nul").args == ("a\0b",)
     assert type(raised("exit")) is SystemExit and type(raised("interrupt")) is KeyboardInterrupt
     assert type(raised("deep")) is RecursionError
     assert gw.rpc_sync(OTHER, len, ("ok",)) == 2  # the worker continues

@@ -87,6 +87,51 @@ def test_futures_are_arguments_before_they_resolve(job):
     job(3, as_arguments)
 
 
+def pair(a, b):
+    return float(a.sum()), float(b.sum())
+
+
+def tensors_of_futures(rank):
+    mine = np.full(5000, 2.0)
+    total = gw.all_reduce(mine, async_op=True, new=True)  # of all members
+    if rank == 0:
+        # The value of a future is a tensor, and so is each large buffer of the pickle.
+        ones, twos = np.ones(5000), np.full(5000, 2.0)
+        f = gw.rpc_async(OTHER, "gw.add", (ones, ones))
+        assert gw.rpc_sync("worker2", pair, (f, ones)) == (10000, 5000)
+        assert gw.rpc_sync("worker2", pair, (twos, f)) == (10000, 10000)
+        assert gw.rpc_sync("worker2", pair, (ones, total)) == (5000, 30000)
+    assert (total.wait() == 6).all()
+
+
+def test_values_of_futures_are_not_taken_for_buffers(job):
+    job(3, tensors_of_futures)
+
+
+async def cancels_itself():
+    task = asyncio.ensure_future(asyncio.sleep(3600))
+    task.cancel()
+    await task
+
+
+def ends_too_early():
+    gw.leave()
+
+
+def ends(rank):
+    if rank != 0:
+        return
+    with pytest.raises(BaseException, match="cancelled"):
+        gw.rpc_sync(OTHER, cancels_itself)
+    with pytest.raises(gw.WrongStateError):
+        gw.rpc_sync(OTHER, ends_too_early)
+    assert gw.rpc_sync(OTHER, add, (1, 2)) == 3
+
+
+def test_cancelled_coroutines_and_early_ends_fail_their_calls_alone(job):
+    job(2, ends)
+
+
 class Batch:
     """One reply for the calls of all workers."""
 

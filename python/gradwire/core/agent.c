@@ -7,7 +7,9 @@
 #include <time.h>
 
 static gw_scope *root;  // of the agent; NULL: none
-static int users;       // scopes of scope_begin that are open outside bodies; guarded by the GIL
+static bool is_ending;  // a thread is in shutdown or leave; guarded by the GIL
+static _Thread_local int own_users;
+static int users;  // scopes of scope_begin that are open outside bodies; guarded by the GIL
 static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t users_gone = PTHREAD_COND_INITIALIZER;
 static bool is_leaving;  // no scope_begin outside bodies succeeds
@@ -48,6 +50,7 @@ gw_scope *scope_begin(void) {
     if (!is_forked && body) return gw_scope_open(body);
     if (!is_usable()) return NULL;
     users++;
+    own_users++;
     return gw_scope_open_of(root);
 }
 
@@ -59,6 +62,7 @@ void scope_end(gw_scope *s) {
     (void)error;
     Py_END_ALLOW_THREADS
     if (!is_counted) return;
+    own_users--;
     pthread_mutex_lock(&users_lock);
     if (--users == 0) pthread_cond_broadcast(&users_gone);
     pthread_mutex_unlock(&users_lock);
@@ -174,6 +178,7 @@ static gw_scope *join(init_arguments *a) {
     gw_scope *s = gw_scope_open(NULL);
     gw_registry *r = gw_registry_open(s);
     a->options.registry = r;
+    a->options.serve_later = true;  // until |root| is set
     joining j = { .scope = s,
                   .options = a->options,
                   .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -196,6 +201,7 @@ PyObject *core_init(PyObject *module, PyObject *args, PyObject *names) {
     if (!s) return NULL;
     is_leaving = false;
     root = s;
+    gw_rpc_serve(root);
     gw_worker self = gw_rpc_self(root);
     return Py_BuildValue("(Ni)", object_of_worker(self), gw_rpc_world_size(root));
 }
@@ -219,6 +225,16 @@ static void await_users(void) {
     }
 }
 
+// A function that a worker calls would wait for its own end, and so would a handler of a signal that arrives in a call.
+static bool begin_ending(void) {
+    const char *why = is_ending ? "shutdown or leave is under way already"
+                      : scope_of_body() || own_users
+                          ? "shutdown and leave cannot be called during a call"
+                          : NULL;
+    if (why) return raise_status(GW_WRONG_STATE, why), false;
+    return is_ending = true;
+}
+
 // What has ended gw_rpc_shutdown or gw_rpc_leave: an error, or a signal. False: an exception is set.
 static bool end_agent(void) {
     await_users();
@@ -227,6 +243,7 @@ static bool end_agent(void) {
     bool is_interrupted = PyErr_Occurred() || PyErr_CheckSignals() < 0;
     root = NULL;
     close_scope(s);
+    is_ending = false;
     if (error.status && !is_interrupted) raise_error(NULL, &error);
     return !is_interrupted && !error.status;
 }
@@ -238,6 +255,7 @@ PyObject *core_shutdown(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "L", &timeout_ms)) return NULL;
     if (!root || is_forked) Py_RETURN_NONE;
     interrupt wait;
+    if (!begin_ending()) return NULL;
     interrupt_begin(root, &wait);
     gw_rpc_shutdown(root, .timeout_ms = timeout_ms);
     interrupt_end(root, &wait);
@@ -248,6 +266,7 @@ PyObject *core_leave(PyObject *module, PyObject *args) {
     (void)module;
     (void)args;
     if (!root || is_forked) Py_RETURN_NONE;
+    if (!begin_ending()) return NULL;
     is_leaving = true;
     Py_BEGIN_ALLOW_THREADS
     gw_rpc_leave(root);

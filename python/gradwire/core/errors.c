@@ -12,13 +12,18 @@ static const char *outcome_name(gw_outcome outcome) {
     }
 }
 
+// Texts of other workers may have any bytes.
+static PyObject *text_object(const char *text) {
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+}
+
 PyObject *raise_error(gw_scope *s, const gw_error *error) {
     if (PyErr_Occurred()) return NULL;  // such as KeyboardInterrupt, which has ended a wait
     PyObject *value = s ? object_of_value(s, gw_error_value(s, error), false) : Py_NewRef(Py_None);
     PyObject *exception =
-        value ? PyObject_CallFunction(hooks.make_error, "szsssN", gw_status_name(error->status),
-                                      outcome_name(error->outcome), error->worker, error->function,
-                                      error->text, value)
+        value ? PyObject_CallFunction(hooks.make_error, "szNNNN", gw_status_name(error->status),
+                                      outcome_name(error->outcome), text_object(error->worker),
+                                      text_object(error->function), text_object(error->text), value)
               : NULL;
     if (!exception) return NULL;
     PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);

@@ -80,9 +80,10 @@ static void release_later(void *buffer, PyObject *object) {
     if (is_ended || agent_is_forked()) return;
     release *r = malloc(sizeof *r);
     if (!r) return;
-    *r = (release){ .next = waiting, .buffer = buffer, .object = object };
-    while (!atomic_compare_exchange_weak(&waiting, &r->next, r)) continue;
-    if (!r->next) Py_AddPendingCall(release_pending, NULL);
+    release *before = waiting;
+    *r = (release){ .next = before, .buffer = buffer, .object = object };
+    while (!atomic_compare_exchange_weak(&waiting, &before, r)) r->next = before;
+    if (!before) Py_AddPendingCall(release_pending, NULL);
 }
 
 void release_buffer_later(void *buffer) {

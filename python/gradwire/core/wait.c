@@ -25,4 +25,6 @@ void interrupt_begin(gw_scope *s, interrupt *i) {
 void interrupt_end(gw_scope *s, interrupt *i) {
     PyEval_RestoreThread(i->saved);
     gw_scope_set_interrupt(s, NULL, NULL);
+    // What it waited for may have arrived while the handler of a signal ran, which has raised an exception.
+    if (PyErr_Occurred()) gw_fail(s, GW_CANCELLED, "interrupted by a signal");
 }

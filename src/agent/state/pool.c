@@ -151,15 +151,15 @@ static void thread_main(void *arg) {
     env *e = p->env;
     env_enter(e);
     p->roused--;
-    while (!p->ending || !list_is_empty(&p->errands)) {
-        pool_job *j = NULL;
-        if (!list_is_empty(&p->errands)) {
+    for (pool_job *j;;) {
+        if (!list_is_empty(&p->errands))
             run_errands(p);
-        } else if ((j = next_job(p))) {
+        else if ((j = next_job(p)))  // also when the pool ends: a thread may wait for the job
             run_job(p, j);
-        } else {
+        else if (!p->ending)
             wait_for_job(p, t);
-        }
+        else
+            break;
     }
     if (--p->thread_count == 0 && p->closer) env_wake(e, p->closer);
     mem_free(t);

@@ -66,4 +66,5 @@ void levels_switch_back(int fd) {
     write_word(fd, before & TRACE_ALL, offsetof(trace_header, levels));
     write_word(fd, 0, offsetof(trace_header, tracer));
     write_word(fd, 0, offsetof(trace_header, levels_before));
+    flock(fd, LOCK_UN);
 }
