@@ -413,7 +413,8 @@ GW_API GW_TYPE_OF(gw_then) gw_then_with;
 
 /// Runs |done| when |f| has resolved, with a value or an error. In |done|, gw_wait for |f| does not block.
 ///
-/// done: a function that does not block, like the body of gw_then; if the scope of |done| fails, the error is logged.
+/// done: a function like the body of gw_then, which may block only with .where = GW_POOL. If the scope of |done| fails,
+/// the error is logged.
 /// Errors: INVALID for arguments.
 /// Source: torch.futures.Future.add_done_callback.
 GW_API void gw_on_done(gw_scope *s, gw_future *f,
