@@ -105,14 +105,27 @@ block *block_retain(block *b) {
     return b;
 }
 
+bool block_try_retain(block *b) {
+    uint32_t held = atomic_load_explicit(&b->count, memory_order_relaxed);
+    while (held && !atomic_compare_exchange_weak_explicit(
+                       &b->count, &held, held + 1, memory_order_acquire, memory_order_relaxed))
+        continue;
+    return held;
+}
+
+// Most blocks have one holder, which needs no locked instruction to find that out. A block of the index may be retained
+// meanwhile.
+static bool is_last_release(block *b, bool is_indexed) {
+    if (!is_indexed && atomic_load_explicit(&b->count, memory_order_acquire) == 1) return true;
+    return atomic_fetch_sub_explicit(&b->count, 1, memory_order_acq_rel) == 1;
+}
+
 void block_release(block *b) {
     if (!b) return;
-    // Most blocks have one holder, which needs no locked instruction to find that out.
-    if (atomic_load_explicit(&b->count, memory_order_acquire) != 1 &&
-        atomic_fetch_sub_explicit(&b->count, 1, memory_order_acq_rel) != 1)
-        return;
     bool is_own = !b->external && b->device == GW_CPU;
-    if (b->size >= POOL_LARGE_BYTES && (is_own || b->is_mapped)) block_index_remove(b);
+    bool is_indexed = b->size >= POOL_LARGE_BYTES && (is_own || b->is_mapped);
+    if (!is_last_release(b, is_indexed)) return;
+    if (is_indexed) block_index_remove(b);
     if (b->external) {
         release_external(b);
     } else if (b->device != GW_CPU) {

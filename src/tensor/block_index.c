@@ -61,9 +61,13 @@ block *block_index_find(const void *address, size_t size) {
     block *found = NULL;
     pthread_mutex_lock(&lock);
     size_t at = count_until(address);
-    block *b = at ? blocks[at - 1] : NULL;
-    size_t offset = b ? (size_t)((uintptr_t)address - (uintptr_t)b->bytes) : 0;
-    if (b && offset <= b->size && size <= b->size - offset) found = block_retain(b);
+    const uint8_t *begin = at ? blocks[at - 1]->bytes : NULL;
+    size_t offset = (size_t)((uintptr_t)address - (uintptr_t)begin);
+    // Of several blocks over one memory the newest is last.
+    for (; !found && at && blocks[at - 1]->bytes == begin; at--) {
+        block *b = blocks[at - 1];
+        if (offset <= b->size && size <= b->size - offset && block_try_retain(b)) found = b;
+    }
     pthread_mutex_unlock(&lock);
     return found;
 }

@@ -40,6 +40,16 @@ static void blocks_may_begin_at_one_address(void **state) {
     block_index_add(&y);
     block_index_remove(&x);
     assert_ptr_equal(block_index_find(base, 900), &y);
+    // A smaller block, and one whose last count another thread has released.
+    block small = { .count = 1, .bytes = base, .size = 100 },
+          ended = { .bytes = base, .size = 900 };
+    block_index_add(&small);
+    block_index_add(&ended);
+    assert_ptr_equal(block_index_find(base, 900), &y);
+    assert_ptr_equal(block_index_find(base, 100), &small);
+    assert_int_equal(ended.count, 0);
+    block_index_remove(&ended);
+    block_index_remove(&small);
     block_index_remove(&y);
     assert_null(block_index_find(base, 900));
 }

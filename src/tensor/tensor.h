@@ -63,6 +63,8 @@ block *block_take_unpopulated(size_t size);
 void block_add_pin(block *b);
 void block_drop_pin(block *b);
 block *block_retain(block *b);
+// Returns false if the last count has been released.
+bool block_try_retain(block *b);
 void block_release(block *b);  // NULL is fine
 block *block_pin(block *b);    // retains, and makes writers copy first
 void block_unpin(block *b);
