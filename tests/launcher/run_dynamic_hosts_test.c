@@ -143,19 +143,28 @@ static void await_ranks(hosts *h, int count) {
     for (int i = 0; i < count; i++) read_line(h->of[i].out_fd, "[");
 }
 
-// A script that reads a line from |fifo| in its first attempt.
+// A script whose ranks wait in their first attempt, each at a gate of its own: one fifo with two readers lets
+// the writer of one line pass both.
 typedef struct script {
-    path folder, fifo;
+    path folder, gates[HOSTS];
     char text[600];
 } script;
 
 static script make_script(const char *then) {
     script s = { .folder = make_folder() };
-    s.fifo = make_fifo(s.folder, "fifo");
+    for (int i = 0; i < HOSTS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "gate%d", i);
+        s.gates[i] = make_fifo(s.folder, name);
+    }
     snprintf(s.text, sizeof s.text,
-             "[ $TORCHELASTIC_RESTART_COUNT != 0 ] || { echo ready; read x < %s; }; %s",
-             s.fifo.text, then);
+             "[ $TORCHELASTIC_RESTART_COUNT != 0 ] || { echo ready; read x < %s/gate$RANK; }; %s",
+             s.folder.text, then);
     return s;
+}
+
+static void open_gates(const script *s, int ranks) {
+    for (int i = 0; i < ranks; i++) write_fifo(s->gates[i]);
 }
 
 // Its launcher runs on when the ranks have ended.
@@ -169,8 +178,7 @@ static void a_host_that_finds_no_place_waits_and_ends_with_the_job(void **state)
     }
     read_line(h.of[2].err_fd,
               "gradwire: the ranks of the job run; waiting for a free place for this host");
-    write_fifo(s.fifo);
-    write_fifo(s.fifo);
+    open_gates(&s, 2);
     finish_all(&h, 0);
     assert_string_equal(h.ended[2].out, "");
     assert_non_null(strstr(h.ended[2].err,
@@ -193,8 +201,7 @@ static void a_signal_to_a_host_that_waits_ends_it_alone(void **state) {
                   "gradwire: the ranks of the job run; waiting for a free place for this host");
         kill(h.of[2].pid, signals[i]);
         finish_host(&h, 2, 128 + signals[i]);
-        write_fifo(s.fifo);
-        write_fifo(s.fifo);
+        open_gates(&s, 2);
         finish_all(&h, 0);
         remove_folder(s.folder);
         forget_all(&h);
@@ -217,7 +224,7 @@ static void a_host_with_other_options_is_refused_and_the_job_continues(void **st
     assert_non_null(strstr(h.ended[2].err,
                            "host 0 was started with --on-failure auto, but the host that joins "
                            "with --on-failure keep"));
-    write_fifo(s.fifo);
+    open_gates(&s, 1);
     finish_all(&h, 0);
     remove_folder(s.folder);
     forget_all(&h);
@@ -373,7 +380,7 @@ static void a_second_signal_kills_the_ranks_of_a_host_that_leaves(void **state) 
         sched_yield();
     }
     finish_host(&h, 1, 128 + SIGTERM);
-    write_fifo(s.fifo);
+    open_gates(&s, 1);
     finish_host(&h, 0, 0);
     remove_folder(s.folder);
     forget_all(&h);
