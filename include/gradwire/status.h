@@ -129,6 +129,9 @@ typedef struct gw_error {
 /// Returns the name of |status| in words, "timeout".
 GW_API const char *gw_status_name(gw_status status);
 
+/// Returns the name of |outcome| in words, "may have run"; "" for GW_OUTCOME_NONE.
+GW_API const char *gw_outcome_name(gw_outcome outcome);
+
 /// Prints |error| as one line to stderr. Prints nothing if the status is GW_OK, or if the library has printed the error
 /// before.
 ///

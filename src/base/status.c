@@ -37,6 +37,16 @@ const char *gw_status_name(gw_status status) {
     return (unsigned)status < GW_STATUS_COUNT ? names[status] : "unknown status";
 }
 
+const char *gw_outcome_name(gw_outcome outcome) {
+    switch (outcome) {
+    case GW_OUTCOME_NONE: return "";
+    case GW_NOT_DELIVERED: return "not delivered";
+    case GW_MAY_HAVE_RUN: return "may have run";
+    case GW_RAN_AND_FAILED: return "ran and failed";
+    }
+    return "unknown outcome";
+}
+
 int gw_exit_code(gw_error error) {
     if (error.status == GW_OK) return 0;
     if (!error.is_printed) fprintf(stderr, "gradwire: %s\n", error.text);

@@ -24,6 +24,15 @@ static void every_status_has_a_name(void **state) {
     assert_string_equal(gw_status_name((gw_status)-1), "unknown status");
 }
 
+static void every_outcome_has_a_name(void **state) {
+    (void)state;
+    assert_string_equal(gw_outcome_name(GW_OUTCOME_NONE), "");
+    assert_string_equal(gw_outcome_name(GW_NOT_DELIVERED), "not delivered");
+    assert_string_equal(gw_outcome_name(GW_MAY_HAVE_RUN), "may have run");
+    assert_string_equal(gw_outcome_name(GW_RAN_AND_FAILED), "ran and failed");
+    assert_string_equal(gw_outcome_name((gw_outcome)-1), "unknown outcome");
+}
+
 static void setting_an_error_fills_all_of_it(void **state) {
     (void)state;
     gw_error e;
@@ -174,5 +183,6 @@ GW_TESTS(base_status, an_error_is_kept_until_it_is_forgotten,
          without_memory_an_error_is_kept_without_its_text,
          the_first_error_of_a_scope_is_traced_on_request,
          an_error_of_this_worker_is_traced_with_its_line, every_status_has_a_name,
-         setting_an_error_fills_all_of_it, a_trail_grows_in_front, long_texts_are_cut_and_marked,
-         an_error_names_the_collectives_that_ended_with_it, a_program_ends_with_its_error);
+         every_outcome_has_a_name, setting_an_error_fills_all_of_it, a_trail_grows_in_front,
+         long_texts_are_cut_and_marked, an_error_names_the_collectives_that_ended_with_it,
+         a_program_ends_with_its_error);

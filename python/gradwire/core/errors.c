@@ -3,15 +3,6 @@
 
 #include <string.h>
 
-static const char *outcome_name(gw_outcome outcome) {
-    switch (outcome) {
-    case GW_NOT_DELIVERED: return "not delivered";
-    case GW_MAY_HAVE_RUN: return "may have run";
-    case GW_RAN_AND_FAILED: return "ran and failed";
-    default: return NULL;
-    }
-}
-
 // Texts of other workers may have any bytes.
 static PyObject *text_object(const char *text) {
     return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
@@ -20,10 +11,12 @@ static PyObject *text_object(const char *text) {
 PyObject *raise_error(gw_scope *s, const gw_error *error) {
     if (PyErr_Occurred()) return NULL;  // such as KeyboardInterrupt, which has ended a wait
     PyObject *value = s ? object_of_value(s, gw_error_value(s, error), false) : Py_NewRef(Py_None);
+    bool is_of_call = error->outcome != GW_OUTCOME_NONE;
     PyObject *exception =
         value ? PyObject_CallFunction(hooks.make_error, "szNNNN", gw_status_name(error->status),
-                                      outcome_name(error->outcome), text_object(error->worker),
-                                      text_object(error->function), text_object(error->text), value)
+                                      is_of_call ? gw_outcome_name(error->outcome) : NULL,
+                                      text_object(error->worker), text_object(error->function),
+                                      text_object(error->text), value)
               : NULL;
     if (!exception) return NULL;
     PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
