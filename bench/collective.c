@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SAMPLES_MAX = 1000, AGREEMENTS = 500, WARM = 3 };
 
@@ -151,7 +152,9 @@ static void time_candidate(gw_scope *root, samples *out) {
 static int print_plans_of(candidate c, int members, const char *size) {
     bool has_bytes = c.operation == OPERATION_ALL_REDUCE || c.operation == OPERATION_REDUCE ||
                      c.operation == OPERATION_REDUCE_SCATTER;
-    plan_kind chosen = plan_choose(c.operation, members, has_bytes ? (uint64_t)c.bytes : 0, 0);
+    plan_place where = { .host_size = members, .processors = (int)sysconf(_SC_NPROCESSORS_CONF) };
+    plan_kind chosen =
+        plan_choose(c.operation, members, has_bytes ? (uint64_t)c.bytes : 0, where).kind;
     const bench_case job = { "", -members, time_candidate };
     int failed = 0;
     printf("%-10s %2d members %8s:", operation_name(c.operation), members, size);

@@ -42,11 +42,13 @@
 // depends only on the number of members. So the same inputs give the same bits on every member, at every size, over
 // every transport. Elements of f16 and bf16 are added in f32 and rounded once.
 //
-// The library chooses the algorithm by operation, number of members and size; `gw-bench --plans` prints the choices.
-// GW_COLLECTIVE=all_reduce:direct,broadcast:tree in the environment of all members selects other algorithms. These are
-// the algorithms, and the operations that have them:
+// The library chooses the algorithm by operation, number of members, size and host; `gw-bench --plans` prints the
+// choices. GW_COLLECTIVE=all_reduce:direct,broadcast:tree in the environment of all members selects other algorithms.
+// These are the algorithms, and the operations that have them:
 // * flat: all operations
 // * direct: all_reduce, reduce
+// * star: all_reduce, reduce, barrier. A few members add for all. It is chosen if more than 8 members share a host that
+//   has fewer processors than members.
 // * doubling: all_reduce, barrier
 // * halving: all_reduce
 // * tree: reduce, broadcast, gather, scatter

@@ -96,6 +96,7 @@ struct env {
     const struct transport *const *transports;  // of this env, the best first; ends with NULL
     const struct protection *protection;        // of its connections; NULL: they stay on this host
     int64_t descriptor_max;                     // that the process may have open; 0: no limit
+    int processor_count;  // of this host, the same for all its processes; 0: unknown
     // Of logged_losses.h: incarnations, the latest ones; 0: none.
     _Atomic uint64_t logged_losses[ENV_LOGGED_LOSSES];
     _Atomic uint32_t logged_loss_count;

@@ -66,6 +66,7 @@ enum {
     LIMIT_STORE_NEW_CLIENTS = 256,              // that are not registered
     LIMIT_STORE_CLIENT_MS = 5000,               // to register; to end a record, or to read replies
     LIMIT_OPERATOR_BYTES_INLINE = 1 << 20,      // an operator with more input runs on the pool
+    LIMIT_LENT_BYTES_MIN = 64 * 1024,           // of one tensor, below which sending is as fast
     LIMIT_LEASES_PER_PEER = 65536,              // tensors that one worker has lent to another
     LIMIT_LOADER_THREADS = 256,                 // of one data loader
     LIMIT_LOADER_BATCHES = 4096,                // that one reads ahead

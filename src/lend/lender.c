@@ -14,9 +14,8 @@
 #include <string.h>
 
 enum {
-    LEND_BYTES_MIN = 64 * 1024,  // below, sending is as fast
-    ORPHANS_S = 1,               // until the next check whether a process has ended,
-    ORPHANS_MAX_S = 64,          // each time twice as long
+    ORPHANS_S = 1,       // until the next check whether a process has ended,
+    ORPHANS_MAX_S = 64,  // each time twice as long
 };
 
 // ---- Leases -------------------------------------------------------------------------------------
@@ -174,7 +173,7 @@ static way choose_way(const agent *a, int to, const segment *g) {
 }
 
 bool lender_may_lend(agent *a, int to, const segment *g) {
-    if (!is_on(lending_of(a)) || g->size < LEND_BYTES_MIN) return false;
+    if (!is_on(lending_of(a)) || g->size < LIMIT_LENT_BYTES_MIN) return false;
     return is_held_from(a, to, g->block) || choose_way(a, to, g) == WAY_MAP;
 }
 
@@ -196,7 +195,7 @@ static lease *lend_by(agent *a, int to, uint32_t index, const segment *g, way w)
 
 gw_handle *lender_lend(agent *a, int to, uint32_t index, const segment *g) {
     const lend_peer *p = lend_peer_of(a, to);
-    if (!is_on(lending_of(a)) || g->size < LEND_BYTES_MIN || g->block->device != GW_CPU)
+    if (!is_on(lending_of(a)) || g->size < LIMIT_LENT_BYTES_MIN || g->block->device != GW_CPU)
         return NULL;
     bool is_own = is_held_from(a, to, g->block);
     if (!is_own && p->state == OFFER_NONE) offer(a, to);

@@ -139,7 +139,8 @@ gw_status env_os_open(env **out, gw_error *error) {
     if (!o) return error_set(error, GW_NO_MEMORY, "an environment: out of memory");
     o->base = (env){ .class = &os_class,
                      .transports = transports_from_environment(),
-                     .descriptor_max = descriptor_max() };
+                     .descriptor_max = descriptor_max(),
+                     .processor_count = (int)sysconf(_SC_NPROCESSORS_CONF) };
     trace_open();
     pthread_mutex_init(&o->loop_lock, NULL);
     list_init(&o->deferred);

@@ -109,7 +109,7 @@ static void play(gw_scope *root, int rank, void *context) {
     const leaver *x = context;
     gw_group *g = gw_group_world(root, .timeout_ms = 600000,
                                  .backend = x->by_backend ? memory_backend_at(root) : NULL);
-    if (x->members % 2 == 0) g->host_size = 2;  // as if their addresses were equal
+    if (x->members % 2 == 0) g->place.host_size = 2;  // as if their addresses were equal
     gw_barrier(root, g);                        // all have opened it
     if (rank == x->late && rank != x->who && x->late_ms) cluster_pause_ms(root, x->late_ms);
     gw_future *f = start(x, root, g, rank);
@@ -166,7 +166,7 @@ static void leave_with(uint64_t seed, void *context) {
 static void refuse_late(gw_scope *root, int rank, void *context) {
     const leaver *x = context;
     gw_group *g = gw_group_world(root, .timeout_ms = 600000);
-    if (x->members % 2 == 0) g->host_size = 2;
+    if (x->members % 2 == 0) g->place.host_size = 2;
     gw_barrier(root, g);
     gw_scope *s = gw_scope_open(root);
     if (rank == x->late && x->late_ms) cluster_pause_ms(s, x->late_ms);

@@ -196,7 +196,7 @@ static void choose_plan(run_request *r, const gw_group *g) {
     }
     uint64_t bytes = r->elements && r->own ? tensor_size(r->own) : 0;
     r->signature.plan =
-        (uint8_t)plan_choose((operation)r->signature.operation, g->count, bytes, g->host_size);
+        plan_pack(plan_choose((operation)r->signature.operation, g->count, bytes, g->place));
 }
 
 bool request_gives_rows(operation o) {

@@ -231,7 +231,7 @@ struct gw_group {
     uint32_t generation;  // how often it was re-formed
     int64_t timeout_ms;
     int count, self;
-    int host_size;  // hosts.h
+    plan_place place;
     bool has_name;  // given by the program; else |name| is made of the members
     char name[LIMIT_NAME_BYTES + 1];
     uint32_t record_name;  // |name| in records: trace_name

@@ -102,7 +102,7 @@ void signature_text(const collective_signature *x, const char *detail, const cha
             x->root);
     if (x->factor != 1) at += (size_t)snprintf(out + at, max - at, ", factor %g", x->factor);
     if (x->shares) at += put_shares(out + at, max - at, x->shares, detail);
-    if (x->plan >= PLAN_BACKEND)
+    if (x->plan == PLAN_BACKEND || x->plan == PLAN_BACKEND_ADDS)
         at += (size_t)snprintf(out + at, max - at, "%s by its backend",
                                x->plan == PLAN_BACKEND ? "," : ", added");
     if (x->gradient == GRADIENT_NEEDED)
@@ -129,8 +129,9 @@ static bool needs_root(const collective_signature *x) {
 }
 
 static bool means_something(const collective_signature *x, int member_count) {
+    plan_choice plan;
     if (x->operation >= OPERATION_COUNT || x->op >= GW_REDUCE_OP_COUNT ||
-        x->plan >= PLAN_KIND_COUNT || x->content >= CONTENT_COUNT ||
+        !plan_unpack(x->plan, member_count, &plan) || x->content >= CONTENT_COUNT ||
         x->gradient >= GRADIENT_NEED_COUNT)
         return false;
     if (x->dims != SIGNATURE_OPEN && (x->dims > LIMIT_DIMS || x->dtype >= GW_DTYPE_COUNT))

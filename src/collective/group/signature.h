@@ -29,7 +29,9 @@ typedef enum gradient_need {
 enum { SIGNATURE_OPEN = 255 };  // dims, if the member does not state shape and dtype
 
 typedef struct collective_signature {
-    uint8_t operation, op, dtype, plan, content, dims, gradient;
+    uint8_t operation, op, dtype;
+    uint8_t plan;  // packed: plan_pack
+    uint8_t content, dims, gradient;
     int32_t root;  // -1: without one
     double factor;
     // An odd hash of |sizes| of reduce_scatter, or a hash of the list of coalesced tensors, with 2 for its last two

@@ -31,12 +31,13 @@ static bool check_members(gw_scope *s, agent *a, const gw_worker *workers, int c
 }
 
 // A failed allocation is an error: no other member would find the same.
-static gw_status find_hosts_on_loop(gw_group *g, gw_error *error) {
+static gw_status find_place_on_loop(gw_group *g, gw_error *error) {
     const char **addresses = mem_alloc((size_t)g->count * sizeof *addresses);
     if (!addresses) return error_set(error, GW_NO_MEMORY, "no memory for a group");
     for (int i = 0; i < g->count; i++)
         addresses[i] = agent_member(g->agent, g->members[i].rank)->addresses;
-    g->host_size = hosts_find_size(addresses, g->count);
+    g->place.host_size = hosts_find_size(addresses, g->count);
+    if (g->place.host_size == g->count) g->place.processors = g->agent->env->processor_count;
     mem_free(addresses);
     return GW_OK;
 }
@@ -64,7 +65,7 @@ static gw_group *add_group_by(gw_scope *s, agent *a, gw_group *g, adding *add) {
     gw_status status = backend_group_open(g, g->wanted_backend, &error);
     g->wanted_backend = NULL;
     env_enter(a->env);
-    if (!status) status = find_hosts_on_loop(g, &error);
+    if (!status) status = find_place_on_loop(g, &error);
     if (!status) status = add(g, &lost, &error);
     if (!status) unexpected_hand_over_on_loop(g);
     if (!status && lost.status) group_break_on_loop(g, &lost);

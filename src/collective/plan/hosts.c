@@ -30,6 +30,7 @@ static bool is_power_of_two(int n) {
 int hosts_find_size(const char *const *addresses, int count) {
     int size = 1;
     while (size < count && share_host(addresses[0], addresses[size])) size++;
+    if (size == count) return size;
     if (!is_power_of_two(size) || count % size) return 0;
     for (int i = 1; i < count; i++) {
         bool begins_host = i % size == 0;

@@ -15,6 +15,7 @@ static void members_of_a_host_have_its_name_in_their_addresses(void **state) {
     assert_int_equal(SIZE_OF("tcp://10.0.0.1:1," A "1", "tcp://10.0.0.7:2," A "2"), 2);
     assert_int_equal(SIZE_OF(A "1", B "1"), 1);
     assert_int_equal(SIZE_OF(A "1"), 1);
+    assert_int_equal(SIZE_OF(A "1", A "2", A "3"), 3);
 }
 
 static void without_shared_memory_the_address_decides(void **state) {

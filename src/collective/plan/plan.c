@@ -7,10 +7,7 @@
 #include <assert.h>
 
 gw_status plan_init(plan *p, const plan_request *request, gw_error *error) {
-    plan_kind kind = request->kind;
-    if (kind == PLAN_AUTO)
-        kind = plan_choose(request->operation, request->member_count,
-                           request->elements * request->element_bytes, request->host_size);
+    plan_kind kind = request->choice.kind;
     bool meets = kind == PLAN_BACKEND || kind == PLAN_BACKEND_ADDS;
     assert(meets || plan_exists(request->operation, kind));
     assert(request->rank >= 0 && request->rank < request->member_count);
@@ -18,7 +15,8 @@ gw_status plan_init(plan *p, const plan_request *request, gw_error *error) {
     *p = (plan){ .kind = kind };
     plan_builder b = { .plan = p, .request = request };
     switch (kind) {
-    case PLAN_DIRECT: plan_direct(&b); break;
+    case PLAN_DIRECT:
+    case PLAN_STAR: plan_direct(&b); break;
     case PLAN_DOUBLING: plan_doubling(&b); break;
     case PLAN_TREE: plan_tree(&b); break;
     case PLAN_CHAIN: plan_chain(&b); break;

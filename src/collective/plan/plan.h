@@ -30,9 +30,10 @@ typedef enum operation {
 } operation;
 
 typedef enum plan_kind {
-    PLAN_AUTO,      // by the table of choices
-    PLAN_FLAT,      // every value directly to its receivers, in one step
-    PLAN_DIRECT,    // slice j to member j, which adds and sends the sum back
+    PLAN_AUTO,    // by the table of choices
+    PLAN_FLAT,    // every value directly to its receivers, in one step
+    PLAN_DIRECT,  // slice j to member j, which adds and sends the sum back
+    PLAN_STAR,  // slice j to member j of the first ones, the centers, which add and send the sums back
     PLAN_DOUBLING,  // partial sums of pairs, pairs of pairs, ...
     PLAN_TREE,      // binomial, from the root or to it
     PLAN_CHAIN,     // from member to member, from the root or to it, in pieces
@@ -82,6 +83,16 @@ typedef struct plan_step {
     bool is_partial;
 } plan_step;
 
+// The plan of a collective: the same on all members.
+typedef struct plan_choice {
+    plan_kind kind;
+    int centers;  // of PLAN_STAR: a power of two, at most the count of members; else 0
+} plan_choice;
+
+// As one byte of a signature.
+uint8_t plan_pack(plan_choice c);
+bool plan_unpack(uint8_t packed, int member_count, plan_choice *out);  // false: it is no plan
+
 // A piece of the result, in order: a step's value, or INPUT_OWN.
 typedef struct plan_output {
     int step;
@@ -97,28 +108,34 @@ typedef struct plan {
     int step_count, input_count, output_count;
 } plan;
 
+// Where the members of a group are.
+typedef struct plan_place {
+    // The count of members on each host, if it is the same on all hosts, a power of two, and the members of a host
+    // are consecutive; the count of members if all share a host; 0: else, or unknown.
+    int host_size;
+    int processors;  // of the host that all members share; 0: they are on several, or unknown
+} plan_place;
+
 typedef struct plan_request {
     operation operation;
-    plan_kind kind;  // the same for all members
+    plan_choice choice;  // the same for all members
     int member_count, rank, root;
     uint64_t elements;     // of a reduction's tensor; 0 for other operations
     size_t element_bytes;  // of one
     const uint64_t
-        *shares;  // of reduce_scatter: elements for each member, which sum up to |elements|
-    // The count of members on each host, if it is the same on all hosts, a power of two, and the members of a host
-    // are consecutive; 0: else, or unknown.
-    int host_size;
+        *shares;    // of reduce_scatter: elements for each member, which sum up to |elements|
+    int host_size;  // as in a plan_place
 } plan_request;
 
-// NO_MEMORY. |kind| exists for the operation, or is PLAN_AUTO: the choice of plan_choose. A member without work has a
-// plan without steps. Call plan_fini afterwards, also on failure.
+// NO_MEMORY. The chosen kind exists for the operation. A member without work has a plan without steps. Call plan_fini
+// afterwards, also on failure.
 gw_status plan_init(plan *p, const plan_request *request, gw_error *error);
 void plan_fini(plan *p);
 
 // The plan that the table of choices selects: never PLAN_AUTO. |bytes| of the reduced tensor, or of the root's input;
-// 0 where members do not have it. |host_size| as in a request. GW_COLLECTIVE=all_reduce:direct,barrier:flat in the
-// environment, which is read once, overrides the table.
-plan_kind plan_choose(operation o, int member_count, uint64_t bytes, int host_size);
+// 0 where members do not have it. GW_COLLECTIVE=all_reduce:direct,barrier:flat in the environment, which is read once,
+// overrides the table.
+plan_choice plan_choose(operation o, int member_count, uint64_t bytes, plan_place where);
 // Selects |kind| for |o| in this process, as GW_COLLECTIVE does; PLAN_AUTO: by the table. For measurements, before
 // collectives are under way.
 void plan_prefer(operation o, plan_kind kind);

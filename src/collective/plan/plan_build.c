@@ -18,8 +18,8 @@ const char *operation_name(operation o) {
 
 const char *plan_kind_name(plan_kind kind) {
     static const char *const names[PLAN_KIND_COUNT] = {
-        "auto",  "flat",    "direct", "doubling", "tree",
-        "chain", "halving", "hosts",  "backend",  "backend_adds",
+        "auto",  "flat",    "direct", "star",    "doubling",     "tree",
+        "chain", "halving", "hosts",  "backend", "backend_adds",
     };
     return kind < PLAN_KIND_COUNT ? names[kind] : "unknown plan";
 }
@@ -28,6 +28,7 @@ bool plan_exists(operation o, plan_kind kind) {
     switch (kind) {
     case PLAN_FLAT: return true;
     case PLAN_DIRECT: return o == OPERATION_ALL_REDUCE || o == OPERATION_REDUCE;
+    case PLAN_STAR: return plan_exists(o, PLAN_DIRECT) || o == OPERATION_BARRIER;
     case PLAN_DOUBLING: return o == OPERATION_ALL_REDUCE || o == OPERATION_BARRIER;
     case PLAN_CHAIN:
         return o == OPERATION_BROADCAST || o == OPERATION_GATHER || o == OPERATION_SCATTER;
@@ -38,6 +39,23 @@ bool plan_exists(operation o, plan_kind kind) {
                o == OPERATION_ALL_GATHER || o == OPERATION_REDUCE_SCATTER;
     default: return false;
     }
+}
+
+enum { KIND_BITS = 4 };  // the upper ones have the binary logarithm of the count of centers
+_Static_assert(PLAN_KIND_COUNT <= 1 << KIND_BITS, "a kind of plan has KIND_BITS bits");
+
+uint8_t plan_pack(plan_choice c) {
+    int power = 0;
+    while (c.centers >> (power + 1)) power++;
+    return (uint8_t)(c.kind | power << KIND_BITS);
+}
+
+bool plan_unpack(uint8_t packed, int member_count, plan_choice *out) {
+    int power = packed >> KIND_BITS;
+    out->kind = (plan_kind)(packed & ((1 << KIND_BITS) - 1));
+    out->centers = out->kind == PLAN_STAR ? 1 << power : 0;
+    return out->kind < PLAN_KIND_COUNT && (out->kind == PLAN_STAR || !power) &&
+           out->centers <= member_count;
 }
 
 // ---- Steps --------------------------------------------------------------------------------------

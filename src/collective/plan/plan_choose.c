@@ -1,5 +1,6 @@
 #include "collective/plan/plan.h"
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/nearest.h"
 
@@ -13,9 +14,16 @@
 // The first row that fits selects the plan. All members select the same row, because all have what it depends on: in
 // a broadcast only the root has the size, so those rows depend on the count alone.
 //
-// The rows are fitted to `gw-bench --plans` for up to 8 members of one host, where large values are read in place: a
-// root that sends all to each has no cost for it, and for small values the number of messages dominates. Rows for
-// more members follow from the number of steps.
+// The rows for up to 8 members are fitted to `gw-bench --plans` on one host, where large values are read in place: a
+// root that sends all to each has no cost for it, and for small values the number of messages dominates.
+//
+// With more members than processors (crowded), messages dominate at every size, since a member that receives one needs
+// a turn on a processor. So a few members, the centers, add for all. There are no more centers than processors, which
+// would not add at the same time, and none has a slice that is too small to be read in place. One center of very many
+// members would make all others wait for it.
+//
+// Where members do not share a host, or the host has enough processors, a direct plan is chosen while its slices can
+// be read in place, and is not chosen beyond 64 members, where the number of messages grows as the square.
 //
 // With several hosts of equal size the link between hosts dominates. A value for all members crosses it once, at any
 // size: a broadcast by host takes a fifth longer than a flat one for 4 KB, and half as long for large values. Sums
@@ -27,6 +35,7 @@
 typedef enum extent {
     ANYWHERE,
     ACROSS_HOSTS,
+    CROWDED,  // more members than processors on one host
 } extent;
 
 typedef struct choice {
@@ -34,6 +43,7 @@ typedef struct choice {
     int members_max;
     uint64_t bytes_max;
     plan_kind kind;
+    uint64_t slice_min;  // the bytes of a member's slice, at least
 } choice;
 
 #define ANY_COUNT INT32_MAX
@@ -41,7 +51,9 @@ typedef struct choice {
 #define KIB(n) ((uint64_t)(n) << 10)
 #define MIB(n) ((uint64_t)(n) << 20)
 
-enum { CHOICES_MAX = 7 };
+#define SLICE_MIN LIMIT_LENT_BYTES_MIN  // a smaller one is copied
+
+enum { CHOICES_MAX = 11 };
 
 // After the last row of an operation the plan is flat.
 static const choice choices[OPERATION_COUNT][CHOICES_MAX + 1] = {
@@ -49,8 +61,12 @@ static const choice choices[OPERATION_COUNT][CHOICES_MAX + 1] = {
                                { ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS },
                                { ANYWHERE, 2, MIB(4), PLAN_FLAT },
                                { ANYWHERE, 3, KIB(32), PLAN_FLAT },
+                               { ANYWHERE, 8, KIB(128), PLAN_DOUBLING },
+                               { ANYWHERE, 8, ANY_BYTES, PLAN_DIRECT },
+                               { CROWDED, 64, ANY_BYTES, PLAN_STAR },
                                { ANYWHERE, ANY_COUNT, KIB(128), PLAN_DOUBLING },
-                               { ANYWHERE, 64, ANY_BYTES, PLAN_DIRECT },
+                               { CROWDED, ANY_COUNT, ANY_BYTES, PLAN_STAR },
+                               { ANYWHERE, 64, ANY_BYTES, PLAN_DIRECT, SLICE_MIN },
                                { ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_HALVING } },
     [OPERATION_REDUCE] = { { ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS },
                            { ANYWHERE, 2, ANY_BYTES, PLAN_FLAT },
@@ -68,6 +84,8 @@ static const choice choices[OPERATION_COUNT][CHOICES_MAX + 1] = {
     [OPERATION_REDUCE_SCATTER] = { { ACROSS_HOSTS, ANY_COUNT, KIB(32), PLAN_FLAT },
                                    { ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS } },
     [OPERATION_BARRIER] = { { ANYWHERE, 3, ANY_BYTES, PLAN_FLAT },
+                            { ANYWHERE, 8, ANY_BYTES, PLAN_DOUBLING },
+                            { CROWDED, 64, ANY_BYTES, PLAN_STAR },
                             { ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_DOUBLING } },
 };
 
@@ -150,13 +168,31 @@ void plan_prefer(operation o, plan_kind kind) {
     wishes_get()->kinds[o] = kind;
 }
 
-plan_kind plan_choose(operation o, int member_count, uint64_t bytes, int host_size) {
-    plan_kind wanted = wishes_get()->kinds[o];
-    if (wanted != PLAN_AUTO) return wanted;
-    bool has_hosts = host_size > 1 && host_size < member_count;
+static bool covers(extent e, int member_count, const plan_place *where) {
+    switch (e) {
+    case ACROSS_HOSTS: return where->host_size > 1 && where->host_size < member_count;
+    case CROWDED: return where->processors > 0 && where->processors < member_count;
+    default: return true;
+    }
+}
+
+static plan_kind look_up(operation o, int member_count, uint64_t bytes, const plan_place *where) {
     for (const choice *c = choices[o]; c->kind != PLAN_AUTO; c++)
-        if ((has_hosts || c->extent == ANYWHERE) && member_count <= c->members_max &&
-            bytes <= c->bytes_max)
+        if (covers(c->extent, member_count, where) && member_count <= c->members_max &&
+            bytes <= c->bytes_max && bytes / (uint64_t)member_count >= c->slice_min)
             return c->kind;
     return PLAN_FLAT;
+}
+
+static int count_centers(int member_count, uint64_t bytes, const plan_place *where) {
+    int most = where->processors < member_count ? where->processors : member_count, centers = 1;
+    while (2 * centers <= most && bytes / (2 * (uint64_t)centers) >= SLICE_MIN) centers *= 2;
+    return centers;
+}
+
+plan_choice plan_choose(operation o, int member_count, uint64_t bytes, plan_place where) {
+    plan_choice c = { .kind = wishes_get()->kinds[o] };
+    if (c.kind == PLAN_AUTO) c.kind = look_up(o, member_count, bytes, &where);
+    if (c.kind == PLAN_STAR) c.centers = count_centers(member_count, bytes, &where);
+    return c;
 }

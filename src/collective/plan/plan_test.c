@@ -1,5 +1,5 @@
 // Plans are run with symbols for numbers: a value is a tree of additions over members, or the input of a member.
-#include "collective/plan/plan.h"
+#include "collective/plan/plan_build.h"
 
 #include "testing/testing.h"
 
@@ -80,7 +80,8 @@ static void describe(const plan_request *r) {
     char seed[32] = "";
     if (the_seed) snprintf(seed, sizeof seed, "seed %lu: ", (unsigned long)the_seed);
     testing_note("%s%s %s of %d members, root %d, %lu elements", seed, operation_name(r->operation),
-                 plan_kind_name(r->kind), r->member_count, r->root, (unsigned long)r->elements);
+                 plan_kind_name(r->choice.kind), r->member_count, r->root,
+                 (unsigned long)r->elements);
 }
 
 static void open_plans(job *j) {
@@ -88,7 +89,7 @@ static void open_plans(job *j) {
     for (r.rank = 0; r.rank < r.member_count; r.rank++) {
         gw_error error;
         assert_int_equal(plan_init(&j->plans[r.rank], &r, &error), GW_OK);
-        assert_int_equal(j->plans[r.rank].kind, r.kind);
+        assert_int_equal(j->plans[r.rank].kind, r.choice.kind);
         assert_true(j->plans[r.rank].step_count <= STEPS_MAX);
         memset(j->values[r.rank], 0, (size_t)j->plans[r.rank].step_count * sizeof(symbol));
     }
@@ -359,9 +360,15 @@ static void check_sizes(plan_request r) {
 }
 
 static void check_hosts(plan_request r) {
-    int most = r.kind == PLAN_HOSTS ? r.member_count : 1;
+    int most = r.choice.kind == PLAN_HOSTS ? r.member_count : 1;
     for (r.host_size = 1; r.host_size <= most; r.host_size *= 2)
         if (r.member_count % r.host_size == 0) check_sizes(r);
+}
+
+static void check_centers(plan_request r) {
+    r.choice.centers = r.choice.kind == PLAN_STAR;
+    do check_hosts(r);
+    while ((r.choice.centers *= 2) && r.choice.centers <= r.member_count);
 }
 
 static void check_all_plans(int n) {
@@ -371,10 +378,10 @@ static void check_all_plans(int n) {
             // Of many, some.
             int step = n > 8 ? n / 3 : 1;
             for (int root = 0; root < (has_root((operation)o) ? n : 1); root += step)
-                check_hosts((plan_request){ .operation = (operation)o,
-                                            .kind = (plan_kind)kind,
-                                            .member_count = n,
-                                            .root = root });
+                check_centers((plan_request){ .operation = (operation)o,
+                                              .choice = { (plan_kind)kind },
+                                              .member_count = n,
+                                              .root = root });
         }
     }
 }
@@ -400,9 +407,12 @@ static void plans_of_64_members_are_right(void **state) {
 
 static plan_request random_request(uint64_t *random) {
     plan_request r = { .operation = (operation)random_below(random, OPERATION_COUNT) };
-    do r.kind = (plan_kind)random_below(random, PLAN_KIND_COUNT);
-    while (!plan_exists(r.operation, r.kind));
+    do r.choice.kind = (plan_kind)random_below(random, PLAN_KIND_COUNT);
+    while (!plan_exists(r.operation, r.choice.kind));
     r.member_count = random_below(random, 5) == 0 ? MEMBERS_MAX : 1 + random_below(random, 40);
+    r.choice.centers = r.choice.kind == PLAN_STAR;
+    while (r.choice.centers && 2 * r.choice.centers <= r.member_count && random_below(random, 2))
+        r.choice.centers *= 2;
     r.root = has_root(r.operation) ? random_below(random, r.member_count) : 0;
     if (is_reduction(r.operation)) r.elements = (uint64_t)random_below(random, 6000);
     r.element_bytes = (size_t)1 << random_below(random, 4);
@@ -435,24 +445,65 @@ static void random_plans_are_right(void **state) {
     testing_for_seeds(200, a_random_plan_is_right, NULL);
 }
 
+static plan_kind kind_for(operation o, int member_count, uint64_t bytes, int host_size) {
+    return plan_choose(o, member_count, bytes, (plan_place){ host_size, 0 }).kind;
+}
+
 static void every_operation_has_a_plan_by_the_table(void **state) {
     (void)state;
     for (int o = 0; o < OPERATION_COUNT; o++) {
         for (int n = 1; n <= 1000; n += 1 + n / 3) {
             for (uint64_t bytes = 0; bytes < (uint64_t)1 << 40; bytes = 3 * bytes + 1) {
-                plan_kind kind = plan_choose((operation)o, n, bytes, 0);
-                assert_true(kind != PLAN_AUTO && plan_exists((operation)o, kind));
+                for (int processors = 0; processors < 300; processors = 3 * processors + 1) {
+                    plan_place where = { n, processors };
+                    plan_choice c = plan_choose((operation)o, n, bytes, where), same;
+                    assert_true(c.kind != PLAN_AUTO && plan_exists((operation)o, c.kind));
+                    assert_true(plan_unpack(plan_pack(c), n, &same));
+                    assert_true(same.kind == c.kind && same.centers == c.centers);
+                }
             }
         }
-        // Without bytes only the count may decide.
-        plan_request r = { .operation = (operation)o, .member_count = 5 };
-        uint64_t shares[5] = { 0 };
-        r.shares = shares;
-        plan p;
-        assert_int_equal(plan_init(&p, &r, NULL), GW_OK);
-        assert_int_equal(p.kind, plan_choose((operation)o, 5, 0, 0));
-        plan_fini(&p);
     }
+}
+
+// With more members than processors the number of messages grows as the count of members.
+static void few_members_add_for_many_that_share_a_processor(void **state) {
+    (void)state;
+    static const struct {
+        int members, processors, centers;  // 0: no star
+        uint64_t bytes;
+    } rows[] = {
+        { 32, 2, 1, 4096 },     { 32, 2, 2, 1 << 20 },       { 32, 16, 16, 1 << 20 },
+        { 33, 24, 4, 1 << 18 }, { 64, 2, 2, 25 << 20 },      { 100, 2, 0, 4096 },
+        { 100, 2, 2, 1 << 20 }, { 8, 2, 0, 1 << 20 },        { 32, 32, 0, 1 << 20 },
+        { 32, 0, 0, 1 << 20 },  { 32, 2, 1, (1 << 16) + 4 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        plan_place where = { rows[i].members, rows[i].processors };
+        plan_choice c = plan_choose(OPERATION_ALL_REDUCE, rows[i].members, rows[i].bytes, where);
+        assert_int_equal(c.kind == PLAN_STAR, rows[i].centers > 0);
+        assert_int_equal(c.centers, rows[i].centers);
+        plan_request r = { .operation = OPERATION_ALL_REDUCE,
+                           .choice = c,
+                           .member_count = rows[i].members,
+                           .elements = rows[i].bytes / 4,
+                           .element_bytes = 4 };
+        int sent = 0;
+        for (r.rank = 0; c.kind == PLAN_STAR && r.rank < r.member_count; r.rank++) {
+            plan p;
+            assert_int_equal(plan_init(&p, &r, NULL), GW_OK);
+            for (int k = 0; k < p.step_count; k++) sent += p.steps[k].kind == STEP_SEND;
+            plan_fini(&p);
+        }
+        uint64_t chunks = 1 + rows[i].bytes / PLAN_CHUNK_BYTES;
+        assert_true(sent <= (c.centers + (int)chunks) * 2 * (r.member_count - 1));
+    }
+    assert_int_equal(kind_for(OPERATION_ALL_REDUCE, 32, 1 << 20, 0), PLAN_HALVING);
+    assert_int_equal(kind_for(OPERATION_ALL_REDUCE, 32, 2 << 20, 0), PLAN_DIRECT);
+    plan_choice c;
+    assert_false(plan_unpack(PLAN_DIRECT | 1 << 4, 32, &c));
+    assert_false(plan_unpack(PLAN_STAR | 6 << 4, 33, &c));
+    assert_false(plan_unpack(PLAN_KIND_COUNT, 33, &c));
 }
 
 // Counts what the members of host 0 other than member 0 send by receiver: elements of a sum, values of others.
@@ -473,18 +524,20 @@ static uint64_t count_across(plan_request r) {
 // Between hosts, sums that are not small are made by host, and a value for all crosses once.
 static void hosts_exchange_as_little_as_possible(void **state) {
     (void)state;
-    assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 8, 1 << 20, 4), PLAN_HOSTS);
-    assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 8, 4096, 4),
-                     plan_choose(OPERATION_ALL_REDUCE, 8, 4096, 0));
-    assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 8, 1 << 20, 8), PLAN_DIRECT);
-    assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 8, 1 << 20, 1), PLAN_DIRECT);
-    assert_int_equal(plan_choose(OPERATION_BROADCAST, 8, 0, 4), PLAN_HOSTS);
-    assert_int_equal(plan_choose(OPERATION_ALL_GATHER, 8, 0, 8), PLAN_FLAT);
+    assert_int_equal(kind_for(OPERATION_ALL_REDUCE, 8, 1 << 20, 4), PLAN_HOSTS);
+    assert_int_equal(kind_for(OPERATION_ALL_REDUCE, 8, 4096, 4),
+                     kind_for(OPERATION_ALL_REDUCE, 8, 4096, 0));
+    assert_int_equal(kind_for(OPERATION_ALL_REDUCE, 8, 1 << 20, 8), PLAN_DIRECT);
+    assert_int_equal(kind_for(OPERATION_ALL_REDUCE, 8, 1 << 20, 1), PLAN_DIRECT);
+    assert_int_equal(kind_for(OPERATION_BROADCAST, 8, 0, 4), PLAN_HOSTS);
+    assert_int_equal(kind_for(OPERATION_ALL_GATHER, 8, 0, 8), PLAN_FLAT);
     const uint64_t all = 1 << 20;
     uint64_t shares[16];
     for (int i = 0; i < 16; i++) shares[i] = all / 16;
     // Four hosts of four.
-    plan_request r = { .kind = PLAN_HOSTS, .member_count = 16, .host_size = 4, .element_bytes = 4 };
+    plan_request r = {
+        .choice = { PLAN_HOSTS }, .member_count = 16, .host_size = 4, .element_bytes = 4
+    };
     r.operation = OPERATION_BROADCAST;
     assert_int_equal(count_across(r), 2);  // the other members continue with it
     r.operation = OPERATION_ALL_GATHER;
@@ -509,8 +562,8 @@ static void the_environment_chooses(void **state) {
     FILE *written = tmpfile();
     int before = dup(2);
     dup2(fileno(written), 2);
-    assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 2, 4, 0), PLAN_DIRECT);
-    assert_int_equal(plan_choose(OPERATION_REDUCE, 2, 4, 0), PLAN_FLAT);  // as in the table
+    assert_int_equal(kind_for(OPERATION_ALL_REDUCE, 2, 4, 0), PLAN_DIRECT);
+    assert_int_equal(kind_for(OPERATION_REDUCE, 2, 4, 0), PLAN_FLAT);  // as in the table
     dup2(before, 2);
     char text[2048] = "";
     rewind(written);
@@ -528,14 +581,14 @@ static void the_environment_chooses(void **state) {
     for (int i = 0; i < 6; i++)
         if (!strstr(text, lines[i])) fail_msg("not in \"%s\": %s", text, lines[i]);
     plan_prefer(OPERATION_ALL_REDUCE, PLAN_AUTO);
-    assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 2, 4, 0), PLAN_FLAT);
+    assert_int_equal(kind_for(OPERATION_ALL_REDUCE, 2, 4, 0), PLAN_FLAT);
 }
 
 static void large_values_are_not_sent_to_all(void **state) {
     (void)state;
     // A member of a direct all_reduce sends its input twice, except its own slices.
     plan_request r = { .operation = OPERATION_ALL_REDUCE,
-                       .kind = PLAN_DIRECT,
+                       .choice = { PLAN_DIRECT },
                        .member_count = 8,
                        .elements = 1 << 20,
                        .element_bytes = 4 };
@@ -560,10 +613,11 @@ static void without_memory_there_is_no_plan(void *context) {
         { OPERATION_ALL_REDUCE, PLAN_DOUBLING }, { OPERATION_ALL_REDUCE, PLAN_HALVING },
         { OPERATION_ALL_REDUCE, PLAN_HOSTS },    { OPERATION_ALL_GATHER, PLAN_HOSTS },
         { OPERATION_REDUCE, PLAN_HOSTS },        { OPERATION_GATHER, PLAN_TREE },
+        { OPERATION_ALL_REDUCE, PLAN_STAR },
     };
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
         plan_request r = { .operation = plans[i].operation,
-                           .kind = plans[i].kind,
+                           .choice = { plans[i].kind, plans[i].kind == PLAN_STAR ? 4 : 0 },
                            .member_count = 16,
                            .host_size = 4,
                            .rank = 2,
@@ -586,5 +640,6 @@ static void memory_may_fail(void **state) {
 
 GW_TESTS(collective_plan, plans_of_up_to_8_members_are_right, plans_of_up_to_33_members_are_right,
          plans_of_64_members_are_right, random_plans_are_right,
-         every_operation_has_a_plan_by_the_table, the_environment_chooses,
-         hosts_exchange_as_little_as_possible, large_values_are_not_sent_to_all, memory_may_fail);
+         every_operation_has_a_plan_by_the_table, few_members_add_for_many_that_share_a_processor,
+         the_environment_chooses, hosts_exchange_as_little_as_possible,
+         large_values_are_not_sent_to_all, memory_may_fail);

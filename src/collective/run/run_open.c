@@ -98,12 +98,12 @@ static gw_status make_plan(run *r, const run_request *x, gw_error *error) {
     const gw_group *g = r->group;
     uint64_t *elements = NULL;
     plan_request request = { .operation = (operation)x->signature.operation,
-                             .kind = (plan_kind)x->signature.plan,
                              .member_count = g->count,
                              .rank = g->self,
                              .root = x->signature.root < 0 ? 0 : x->signature.root,
                              .elements = x->elements,
-                             .host_size = g->host_size };
+                             .host_size = g->place.host_size };
+    plan_unpack(x->signature.plan, g->count, &request.choice);
     if (x->signature.dims != SIGNATURE_OPEN)
         request.element_bytes = gw_dtype_size((gw_dtype)x->signature.dtype);
     if (x->signature.operation == OPERATION_REDUCE_SCATTER) {
