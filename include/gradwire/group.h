@@ -1,6 +1,6 @@
 // Groups: lists of workers that call collectives together.
 //
-//     gw_group *all = gw_group_world(root);                             // all present workers of the job
+//     gw_group *all = gw_group_world(root);                             // all workers of the job
 //     gw_tensor *sum = gw_all_reduce(s, all, x, GW_SUM);                // gradwire/collective.h
 //
 //     gw_worker stage[] = { gw_rpc_worker(root, "w2"), gw_rpc_worker(root, "w3") };
@@ -10,11 +10,12 @@
 // list identify a group, and are the same on all members. Opening a group sends no messages, except by gw_group_split
 // and gw_group_join. A worker that joins the job later does not become a member of existing groups.
 //
-// When a member is lost or leaves, the groups of this member are broken. Present and later collectives of these groups
-// fail on all other members at once, with DISCONNECTED and the name of the member. Any other failure ends one
-// collective on all members with one error, and the group can still be used. After a loss, the remaining members can
-// agree on which work is finished (gw_group_agree), and can continue as a new group (gw_group_reform). New workers can
-// join the new group:
+// When a member is lost, the groups of this member are broken. Present and later collectives of these groups fail on
+// all other members at once, with DISCONNECTED and the name of the member. A member that leaves (gw_rpc_leave) breaks
+// no group: collectives that it has completed succeed on the other members, and later ones fail with DISCONNECTED. Any
+// other failure ends one collective on all members with one error, and the group can still be used. After a loss, the
+// remaining members can agree on which work is finished (gw_group_agree), and can continue as a new group
+// (gw_group_reform). New workers can join the new group:
 //
 //     gw_group *trainers = gw_group_join(root, "trainers");   // on a new worker; blocks until it is admitted
 //     gw_barrier(s, trainers);
@@ -81,8 +82,9 @@ typedef struct GW_BY_NAME gw_group_open_options {
         false);  ///< the backend may choose the order of sums; results may then differ in the last bits
 } gw_group_open_options;
 
-/// Opens the group of all workers of the job, in the order of ranks. In an elastic job, members may call gw_group_world
-/// only while gw_rpc_workers returns the same workers on all of them.
+/// Opens the group of all workers of the job, in the order of ranks. In a job of fixed size this includes workers that
+/// have left: a collective fails if it needs a contribution that such a worker has not made. In an elastic job, members
+/// may call gw_group_world only while gw_rpc_workers returns the same workers on all of them.
 ///
 /// Returns: the group.
 /// Errors: as gw_group_open.
@@ -97,7 +99,7 @@ GW_API GW_TYPE_OF(gw_group_world) gw_group_world_with;
 ///
 /// workers: the members, in the order of their ranks in the group, each once. This worker must be a member.
 /// Returns: the group.
-/// Errors: INVALID for an invalid list or name; DISCONNECTED if a worker is gone; DUPLICATE if this worker has an open
+/// Errors: INVALID for an invalid list or name; DISCONNECTED if a worker is lost; DUPLICATE if this worker has an open
 /// group with the same name; LIMIT if 4,096 groups are open; UNSUPPORTED for "mpi" if gradwire was built without MPI,
 /// or finds no MPI library; WRONG_STATE for "mpi" outside mpirun.
 /// Source: torch.distributed.new_group.

@@ -247,10 +247,8 @@ static void take_backends_down(const agent *a, int rank) {
 static gw_group *find_to_leave(const agent *a, int rank) {
     for (map_cursor e = { 0 }; map_next(&groups_of(a)->groups, &e);) {
         gw_group *g = e.value;
-        int lost = 0;
         if (g->broken.status || group_index_of(g, rank) < 0) continue;
-        for (int k = 0; k < g->count; k++) lost += agent_member(a, g->members[k].rank)->lost;
-        if (lost > g->left_count) return g;
+        if (group_count_lost_on_loop(g) > g->left_count) return g;
     }
     return NULL;
 }
@@ -264,18 +262,22 @@ static void break_with(agent *a, int rank) {
     }
 }
 
-static void lost(agent *a, int rank) {
-    groups *x = groups_of(a);
-    if (!agent_member(a, rank)->left) backends_lose();
-    list_each(l, &x->unexpected) {
+static void drop_unexpected_of(agent *a, int rank) {
+    list_each(l, &groups_of(a)->unexpected) {
         unexpected_message *m = list_entry(l, unexpected_message, link);
         if (m->from == rank) unexpected_drop_on_loop(a, m);
     }
+}
+
+static void lost(agent *a, int rank) {
+    if (!agent_member(a, rank)->left) backends_lose();
     pending_group_lost_on_loop(a, rank);
-    if (groups_has_left_on_loop(a, rank))
+    if (groups_has_left_on_loop(a, rank)) {
         for (gw_group *g; (g = find_to_leave(a, rank));) group_member_left_on_loop(g, rank);
-    else
+    } else {
+        drop_unexpected_of(a, rank);
         break_with(a, rank);
+    }
     if (a->fence.status) return;  // this worker itself is fenced: no member agrees with it
     for (gw_group *g; (g = find_agreeing(a, rank));) agree_lost_on_loop(g, group_index_of(g, rank));
     join_request_lost_on_loop(a, rank);

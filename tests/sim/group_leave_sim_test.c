@@ -27,14 +27,17 @@ typedef struct leaver {
     int64_t late_ms, rows;
     way_out way_out;
     bool by_backend;
+    // The late member also opens the group late, and no member waits until all have opened it.
+    bool opens_late;
 } leaver;
 
 static void describe(const leaver *x, uint64_t seed) {
     testing_note("seed %d: %s by %s plan, root %d, of %d members and %d rows; "
-                 "w%d leaves (%d), w%d is %d ms late",
+                 "w%d leaves (%d), w%d %s %d ms late",
                  (int)seed, operation_name(x->operation),
                  x->by_backend ? "backend" : plan_kind_name(x->kind), x->root, x->members,
-                 (int)x->rows, x->who, (int)x->way_out, x->late, (int)x->late_ms);
+                 (int)x->rows, x->who, (int)x->way_out, x->late, x->opens_late ? "opens it" : "is",
+                 (int)x->late_ms);
 }
 
 // ---- One collective -----------------------------------------------------------------------------
@@ -107,11 +110,13 @@ static void go(const leaver *x, gw_scope *root) {
 
 static void play(gw_scope *root, int rank, void *context) {
     const leaver *x = context;
+    bool is_late = rank == x->late && rank != x->who && x->late_ms;
+    if (is_late && x->opens_late) cluster_pause_ms(root, x->late_ms);
     gw_group *g = gw_group_world(root, .timeout_ms = 600000,
                                  .backend = x->by_backend ? memory_backend_at(root) : NULL);
     if (x->members % 2 == 0) g->place.host_size = 2;  // as if their addresses were equal
-    gw_barrier(root, g);                        // all have opened it
-    if (rank == x->late && rank != x->who && x->late_ms) cluster_pause_ms(root, x->late_ms);
+    if (!x->opens_late) gw_barrier(root, g);          // all have opened it
+    if (is_late && !x->opens_late) cluster_pause_ms(root, x->late_ms);
     gw_future *f = start(x, root, g, rank);
     if (rank == x->who && x->way_out == WITHOUT_WAIT)
         gw_drop(root, f);
@@ -147,6 +152,7 @@ static leaver choose(uint64_t seed) {
     out.rows = (int64_t[]){ 1, 5, 40, LARGE_ROWS }[x / 65536 % 4];
     out.way_out = (way_out)(x / 1048576 % WAYS_OUT);
     out.by_backend = x / 16777216 % 5 == 0;
+    out.opens_late = !out.by_backend && x / 134217728 % 2;
     return out;
 }
 

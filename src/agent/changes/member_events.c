@@ -165,34 +165,42 @@ const char *gw_member_event_name(gw_member_event_kind kind) {
     return (unsigned)kind < sizeof names / sizeof names[0] ? names[kind] : "unknown event";
 }
 
-// ---- Present members ----------------------------------------------------------------------------
+// ---- Members -----------------------------------------------------------------------------------
 
-static int copy_workers(agent *a, gw_worker *out) {
+static int copy_workers(agent *a, bool with_lost, gw_worker *out) {
     int count = 0;
     for (int rank = 0; rank < a->member_count; rank++) {
         const member *m = agent_member(a, rank);
-        if (!m->known || m->lost) continue;
+        if (!m->known || (m->lost && !with_lost)) continue;
         if (out) out[count] = m->worker;
         count++;
     }
     return count;
 }
 
-static gw_worker *list_workers(gw_scope *s, int *out_count) {
-    agent *a = s->error ? NULL : agent_of(s);
+static gw_worker *list_workers(gw_scope *s, agent *a, bool with_lost, int *out_count) {
     int count = 0;
     if (out_count) *out_count = 0;
     if (!a) return NULL;
     env_enter(a->env);
-    gw_worker *all = gw_alloc(s, (size_t)copy_workers(a, NULL) * sizeof *all);
-    if (all) count = copy_workers(a, all);
+    gw_worker *all = gw_alloc(s, (size_t)copy_workers(a, with_lost, NULL) * sizeof *all);
+    if (all) count = copy_workers(a, with_lost, all);
     env_leave(a->env);
     if (out_count) *out_count = count;
     return all;
 }
 
+static gw_worker *list_present(gw_scope *s, int *out_count) {
+    return list_workers(s, s->error ? NULL : agent_of(s), false, out_count);
+}
+
+const gw_worker *agent_workers_of_job(gw_scope *s, int *out_count) {
+    agent *a = s->error ? NULL : agent_of(s);
+    return list_workers(s, a, a && a->world_size, out_count);
+}
+
 const gw_worker *gw_rpc_workers(gw_scope *s, int *out_count) {
-    return list_workers(s, out_count);
+    return list_present(s, out_count);
 }
 
 const gw_worker *gw_rpc_workers_named(gw_scope *s, const char *name, int *out_count) {
@@ -203,7 +211,7 @@ const gw_worker *gw_rpc_workers_named(gw_scope *s, const char *name, int *out_co
                    "stand for digits",
                    name ? name : "");
     int count, kept = 0;
-    gw_worker *all = list_workers(s, &count);
+    gw_worker *all = list_present(s, &count);
     for (int i = 0; i < count; i++)
         if (options_fits_name(name, all[i].name)) all[kept++] = all[i];
     if (out_count) *out_count = kept;

@@ -126,22 +126,28 @@ bool groups_has_left_on_loop(const agent *a, int rank) {
     return m->lost && m->left && groups_part_of(a, rank)->has_departed;
 }
 
-static gw_status check_members(const gw_group *g, bool may_have_left, gw_error *error) {
+// GRP-8: a member may have left in order.
+static gw_status check_members(const gw_group *g, gw_error *error) {
     for (int i = 0; i < g->count; i++) {
         int rank = g->members[i].rank;
         const member *m = agent_member(g->agent, rank);
-        if (!m->lost || (may_have_left && groups_has_left_on_loop(g->agent, rank))) continue;
+        if (!m->lost || groups_has_left_on_loop(g->agent, rank)) continue;
         *error = agent_why_lost(m);
         return error->status;
     }
     return GW_OK;
 }
 
+int group_count_lost_on_loop(const gw_group *g) {
+    int count = 0;
+    for (int i = 0; i < g->count; i++) count += agent_member(g->agent, g->members[i].rank)->lost;
+    return count;
+}
+
 static void meet_members(gw_group *g) {
-    for (int i = 0; i < g->count; i++) {
+    for (int i = 0; i < g->count; i++)
         groups_part_of(g->agent, g->members[i].rank)->shares_group = true;
-        g->left_count += agent_member(g->agent, g->members[i].rank)->lost;
-    }
+    g->left_count = group_count_lost_on_loop(g);
 }
 
 // A group that has its id is a next generation, or a child: it is broken if a member is lost already, as it is on the
@@ -151,7 +157,7 @@ gw_status groups_add_on_loop(gw_group *g, gw_error *out_lost, gw_error *error) {
     give_title(g, 0);
     if (a->phase == AGENT_LEFT) return agent_left_error(a, "a group", error);
     groups *x = groups_of(a);
-    gw_status status = check_members(g, g->id, out_lost);
+    gw_status status = check_members(g, out_lost);
     if (g->id)
         status = GW_OK;
     else if (status)
@@ -171,7 +177,7 @@ gw_status groups_add_on_loop(gw_group *g, gw_error *out_lost, gw_error *error) {
 bool groups_refuse_on_loop(gw_group *g) {
     gw_error lost;
     groups *x = groups_of(g->agent);
-    if (g->agent->phase == AGENT_LEFT || check_members(g, false, &lost)) return false;
+    if (g->agent->phase == AGENT_LEFT || check_members(g, &lost)) return false;
     if (!g->id) g->id = draw_id(x, g);
     if (!g->id || map_find(&x->groups, g->id) || !put(x, g)) return false;
     meet_members(g);

@@ -1,4 +1,5 @@
 // Opening groups.
+#include "agent/changes/member_events.h"
 #include "base/mem.h"
 #include "base/value.h"
 #include "collective/agree/agree.h"
@@ -157,7 +158,7 @@ gw_group *gw_group_open_with(gw_scope *s, const gw_worker *workers, int count,
 gw_group *gw_group_world_with(gw_scope *s, gw_group_open_options options) {
     gw_scope *t = s->error ? open_for_checks(s) : s;
     int count;
-    const gw_worker *workers = t ? gw_rpc_workers(t, &count) : NULL;
+    const gw_worker *workers = t ? agent_workers_of_job(t, &count) : NULL;
     gw_group *g =
         workers && gw_ok(t) ? open_group(s, workers, count, options, "world") : &group_poison;
     if (t && t != s) scope_close_unread(t);

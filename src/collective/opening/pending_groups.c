@@ -32,12 +32,20 @@ gw_group *pending_group_find_on_loop(const agent *a, int from, const group_heade
     return g && g->list == h->list && group_index_of(g, from) >= 0 ? g : NULL;
 }
 
-// All members live: with a lost member the group is broken on the others.
+// With a member that is lost, and has not left in order, the group is broken on the others.
 static bool find_worker(const agent *a, group_peer p, gw_worker *out) {
     const member *m = p.rank < a->member_count ? agent_member(a, p.rank) : NULL;
-    if (!m || !m->known || m->lost || m->worker.incarnation != p.incarnation) return false;
+    if (!m || !m->known || m->worker.incarnation != p.incarnation) return false;
+    if (m->lost && !groups_has_left_on_loop(a, p.rank)) return false;
     *out = m->worker;
     return true;
+}
+
+// The first one that has not left.
+static bool leads(const agent *a, const group_peer *peers, uint32_t count) {
+    uint32_t i = 0;
+    while (i < count && agent_member(a, peers[i].rank)->lost) i++;
+    return i < count && peers[i].rank == a->rank;
 }
 
 // The hash of the members equals their list, and this worker leads them.
@@ -49,8 +57,7 @@ static bool find_workers(const agent *a, int from, uint64_t list, const roster *
         if (!find_worker(a, peers[i], &out[i]) || seen[peers[i].rank]) return false;
         seen[peers[i].rank] = true;
     }
-    return x->count && peers[0].rank == a->rank && seen[from] &&
-           group_list_of(peers, (int)x->count) == list;
+    return leads(a, peers, x->count) && seen[from] && group_list_of(peers, (int)x->count) == list;
 }
 
 static gw_group *make(agent *a, int from, const group_header *h, const roster *x) {
@@ -59,6 +66,7 @@ static gw_group *make(agent *a, int from, const group_header *h, const roster *x
     gw_group *g = NULL;
     if (peers && workers && find_workers(a, from, h->list, x, peers, workers))
         g = group_make_pending(a, workers, (int)x->count, h->group, x->title);
+    if (g) g->left_count = group_count_lost_on_loop(g);
     mem_free(peers);
     mem_free(workers);
     return g;
@@ -121,14 +129,21 @@ void pending_group_hand_over_on_loop(gw_group *g) {
     group_release_on_loop(was);
 }
 
+// One of which |rank| is a member, and counts as present.
 static gw_group *find_with(const agent *a, int rank) {
-    for (map_cursor e = { 0 }; map_next(&groups_of(a)->pending_groups, &e);)
-        if (group_index_of(e.value, rank) >= 0) return e.value;
+    for (map_cursor e = { 0 }; map_next(&groups_of(a)->pending_groups, &e);) {
+        gw_group *g = e.value;
+        if (group_index_of(g, rank) >= 0 && group_count_lost_on_loop(g) > g->left_count) return g;
+    }
     return NULL;
 }
 
 void pending_group_lost_on_loop(agent *a, int rank) {
     for (gw_group *g; (g = find_with(a, rank));) {
+        if (groups_has_left_on_loop(a, rank)) {
+            group_member_left_on_loop(g, rank);
+            continue;
+        }
         map_take(&groups_of(a)->pending_groups, g->id);
         group_release_on_loop(g);
     }
