@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/memory_kinds.h"
+#include "base/process_lock.h"
 #include "base/variables.h"
 #include "trace/clock.h"
 #include "trace/kinds.h"
@@ -22,7 +23,6 @@ static const _Atomic uint32_t off;
 _Atomic(const _Atomic uint32_t *) trace_levels = &off;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t rows = PTHREAD_MUTEX_INITIALIZER;
 static int region_fd = -1;
 static trace_memory memory;
 static const trace_memory *_Atomic region;  // &memory once it is open
@@ -167,8 +167,9 @@ static void write_header(trace_header *h, const wish *w) {
 static void forget_in_child(void) {
     trace_levels = &off;
     region = NULL;
-    pthread_mutex_init(&rows, NULL);
 }
+
+PROCESS_LOCK(rows, PROCESS_LOCK_LEAF, forget_in_child);  // of |agents|
 
 static void open_once(void) {
     wish w = read_wish();
@@ -180,7 +181,6 @@ static void open_once(void) {
     trace_header *h = memory.header;
     agents = (trace_agent_row *)((char *)h + trace_agents_at());
     write_header(h, &w);
-    pthread_atfork(NULL, NULL, forget_in_child);
     region = &memory;
     trace_levels = &h->levels;
 }
@@ -206,14 +206,14 @@ void *trace_map(uint64_t offset, uint64_t size) {
 int trace_agent_open(void) {
     int found = -1;
     if (!region) return -1;
-    pthread_mutex_lock(&rows);
+    process_lock_take(&rows);
     for (int i = 0; i < TRACE_AGENTS && found < 0; i++) {
         if (agents[i].is_open) continue;
         atomic_store(&agents[i].written, 0);
         agents[i].is_open = 1;
         found = i;
     }
-    pthread_mutex_unlock(&rows);
+    process_lock_release(&rows);
     return found;
 }
 
