@@ -197,7 +197,9 @@ GW_API void gw_scope_set_interrupt(gw_scope *s, gw_interrupt_poll poll, void *co
 // ---- Errors with a value ------------------------------------------------------------------------
 // An error may carry one value for programs, such as the encoded exception of another language, in addition to its text
 // for people. The value is encoded once and passed on with the error, through futures, references, promises and calls to
-// other workers. gw_error is copied freely; its value lives as long as a scope, a future or a reference has the error.
+// other workers. gw_error is copied freely; its value lives as long as a scope, a future or a reference has the error, and
+// after that until 16 other values have lost their last holders. So the error of a scope that has closed can be passed on
+// (gw_scope_fail).
 
 /// The most bytes of a value of an error, as the value is encoded.
 enum { GW_ERROR_VALUE_MAX = 64 * 1024 };
@@ -211,8 +213,8 @@ enum { GW_ERROR_VALUE_MAX = 64 * 1024 };
 GW_API void gw_fail_with_value(gw_scope *s, gw_status status, gw_value value, const char *format,
                                ...) GW_PRINTF(4, 5);
 
-/// Returns the value that |error| carries, decoded into |s|; none if |error| carries no value, or if no scope, future or
-/// reference of this worker has the error any more. May be called with a scope that has failed.
+/// Returns the value that |error| carries, decoded into |s|; none if |error| carries no value, or if the value does not
+/// live any more (see above). May be called with a scope that has failed.
 ///
 /// error: as returned by gw_scope_error or gw_future_error; NULL is an error without a value.
 /// Errors: none.
