@@ -45,10 +45,11 @@
 // resolves in a scope that has failed resolves with the error of that scope, and with the value of gw_fail_with_value.
 //
 // Signals: the library changes no handler, but for gw_elastic_open, which handles SIGTERM if the program does not. Threads
-// of the library block all signals, so that handlers run on threads of the program. While gw_rpc_init blocks, its thread
-// blocks those of SIGHUP, SIGINT, SIGQUIT, SIGTERM and SIGALRM for which the program has set a handler without
-// SA_RESTART; such a signal ends gw_rpc_init with CANCELLED, and its handler runs then. gw_scope_set_interrupt ends other
-// waits after a signal.
+// of the library block all signals; threads of other libraries, such as BLAS, may not, so that the handler of a signal that
+// is sent to the process can run on any other thread. While gw_rpc_init blocks, its thread blocks those of SIGHUP, SIGINT,
+// SIGQUIT, SIGTERM and SIGALRM for which the program has set a handler without SA_RESTART; such a signal ends gw_rpc_init
+// with CANCELLED if this thread gets it, and its handler runs then. gw_scope_set_interrupt ends other waits after a signal,
+// whichever thread has run the handler: at once if the waiting thread has, else within 100 ms.
 //
 // Ownership: the table is static. Results belong to the scope. The caller of gw_retain owns a count until it calls
 // gw_release.
@@ -183,11 +184,13 @@ typedef bool (*gw_interrupt_poll)(void *context);
 /// signal has interrupted the thread, and every 100 ms. If |poll| returns true, the wait ends, and the scope that waits
 /// fails with CANCELLED, "interrupted by the program". The awaited future does not change, and a call continues; gw_wait
 /// in another scope, or in the same scope after gw_scope_clear, waits for the same result. A collective without a future
-/// (gw_all_reduce) and a backward pass are cancelled on all members.
+/// (gw_all_reduce) and a backward pass are cancelled on all members. If what the wait is for happens while |poll| runs,
+/// the wait succeeds, and the next wait of the same scope ends in its place.
 ///
 /// Waits are all functions that block for other workers, such as gw_wait, gw_rpc_sync, gw_backward and gw_local, but for
 /// gw_rpc_init, which ends after signals (see "Signals" above). An interrupted gw_rpc_shutdown continues as gw_rpc_leave,
-/// which is not interrupted.
+/// which is not interrupted. gw_rpc_async, gw_remote and gw_rpc_notify wait while too much is queued for the worker: if
+/// this wait is interrupted, nothing is sent, the future or the reference fails, and so does the scope.
 ///
 /// poll: runs on the waiting thread without a lock of the library; it does not use |s|. NULL: waits are not interrupted.
 /// context: passed to |poll|.
