@@ -102,7 +102,6 @@ void flow_close_on_loop(agent *a) {
 // ---- Replies ------------------------------------------------------------------------------------
 
 bool flow_has_capacity_on_loop(agent *a, int rank) {
-    if (calls_of(a)->is_held) return false;
     if (!is_remote(a, rank)) return true;
     uint64_t limit = calls_of(a)->limits.backlog_bytes;
     peers_backlog b = peers_get_backlog(a->peers, rank);
