@@ -167,7 +167,8 @@ GW_API gw_values gw_list_items(const gw_list *list);
 /// The new scope has no deadline, no error, no label and no interrupt function; its calls have the timeout of
 /// gw_rpc_init. Its random numbers differ from those of all other scopes and are not reproducible, unless the program
 /// calls gw_seed on it. gw_scope_close_up logs its error. Closing |root| does not close it: the program closes all such
-/// scopes, and ends their calls, before it closes |root|. After that, calls in such a scope fail with WRONG_STATE.
+/// scopes, and ends their calls, before it closes |root|. After that, calls in such a scope fail with
+/// WRONG_STATE; waits of futures of the job fail, too.
 ///
 /// root: a scope with an agent: the scope of gw_rpc_init or a scope inside it. Only |root|'s agent is read.
 /// Returns: the scope, never NULL; without an agent, a root scope as gw_scope_open(NULL) returns it.
