@@ -154,13 +154,14 @@ static void write_header(trace_header *h, const wish *w) {
     gethostname(h->host, sizeof h->host - 1);
     copy_text(h->mark, sizeof h->mark, inner ? inner + 1 : mark);
     copy_text(h->job, sizeof h->job, getenv("TORCHELASTIC_RUN_ID"));
-    atomic_store(&h->string_bytes, 1);  // ""
-    // Levels that a tool has requested before this process took the memory.
-    uint32_t requested = atomic_load(&h->levels) & TRACE_ALL;
-    if (requested) h->levels_before = w->levels;
+    atomic_store(&h->string_bytes, 1);           // ""
+    atomic_exchange(&h->own_levels, w->levels);  // before the magic
     memcpy(h->magic, TRACE_MAGIC, sizeof h->magic);
-    atomic_store(&h->levels, w->levels | requested);
+    // Added to those that a tool has requested. A tool that has not seen the magic replaces them before this, and looks
+    // again after it.
+    atomic_fetch_or(&h->levels, w->levels);
 }
+
 // ---- Its life -----------------------------------------------------------------------------------
 
 // The child has no mapping of the memory.
