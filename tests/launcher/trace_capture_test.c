@@ -17,6 +17,8 @@
 #include "observe/dump.h"
 #include "observe/find.h"
 #include "observe/levels.h"
+#include "recorder/recorder.h"
+#include "recorder/recorder_main.h"
 
 // ---- A memory made by hand ----------------------------------------------------------------------
 
@@ -205,6 +207,34 @@ static void steps_of_an_elastic_job_have_numbers(void **state) {
     expect_ids(&x, 102, 104);  // 103 is the first record whose number is not before the range
     image_free(&x);
     memory_close(&m);
+}
+
+// ---- The recorder of gradwire run ---------------------------------------------------------------
+
+// A memory that another tool traces is not in the trace, and the launcher prints why.
+static void a_recorder_says_which_memories_are_left_out(void **state) {
+    (void)state;
+    path folder = make_folder(), file = in_folder(folder, "t.json");
+    trace_option o = { .levels = TRACE_CALL };
+    snprintf(o.file, sizeof o.file, "%s", file.text);
+    for (int readable = 0; readable < 2; readable++) {
+        recorder r;
+        memory m[2] = { memory_open(3), memory_open(3) };
+        char text[RECORDER_TEXT_SIZE], why[IMAGE_WHY_SIZE];
+        int locked = open_again(&m[0], O_RDWR);
+        assert_true(levels_switch_on(locked, TRACE_PASS, why, sizeof why));
+        assert_true(recorder_open(&r, &o));
+        for (int i = 0; i <= readable; i++) assert_true(recorder_add(&r, m[i].fd));
+        recorder_finish(&r, file.text, text, sizeof text);
+        testing_note("%s", text);
+        snprintf(why, sizeof why, "process %d traces it at the moment", (int)getpid());
+        assert_non_null(strstr(text, why));
+        assert_non_null(
+            strstr(text, readable ? "the trace of 1 worker process is in " : "there is no trace"));
+        close(locked);
+        for (int i = 0; i < 2; i++) memory_close(&m[i]);
+    }
+    remove_folder(folder);
 }
 
 // ---- Levels -------------------------------------------------------------------------------------
@@ -491,7 +521,8 @@ static void what_is_wrong_is_one_sentence(void **state) {
 GW_TESTS(trace_capture, more_records_are_kept_than_a_ring_has, full_rings_are_read_more_often,
          records_that_are_overwritten_first_are_counted,
          later_records_are_left_out_when_there_is_no_room, a_head_that_goes_back_does_no_harm,
-         only_the_wanted_steps_are_kept, steps_of_an_elastic_job_have_numbers,  levels_are_as_before_when_a_capture_ends,
+         only_the_wanted_steps_are_kept, steps_of_an_elastic_job_have_numbers,
+         a_recorder_says_which_memories_are_left_out, levels_are_as_before_when_a_capture_ends,
          a_memory_that_is_taken_after_the_end_has_its_levels, a_second_capture_is_refused,
          levels_that_a_killed_tool_has_left_are_switched_back_by_the_next,
          levels_are_added_while_a_process_takes_the_memory,
