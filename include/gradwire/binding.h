@@ -45,10 +45,11 @@
 // resolves in a scope that has failed resolves with the error of that scope, and with the value of gw_fail_with_value.
 //
 // Signals: the library changes no handler, but for gw_elastic_open, which handles SIGTERM if the program does not. Threads
-// of the library block all signals, so that handlers run on threads of the program. While gw_rpc_init blocks, its thread
-// blocks those of SIGHUP, SIGINT, SIGQUIT, SIGTERM and SIGALRM for which the program has set a handler without
-// SA_RESTART; such a signal ends gw_rpc_init with CANCELLED, and its handler runs then. gw_scope_set_interrupt ends other
-// waits after a signal.
+// of the library block all signals; threads of other libraries, such as BLAS, may not, so that the handler of a signal that
+// is sent to the process can run on any other thread. While gw_rpc_init blocks, its thread blocks those of SIGHUP, SIGINT,
+// SIGQUIT, SIGTERM and SIGALRM for which the program has set a handler without SA_RESTART; such a signal ends gw_rpc_init
+// with CANCELLED if this thread gets it, and its handler runs then. gw_scope_set_interrupt ends other waits after a signal,
+// whichever thread has run the handler: at once if the waiting thread has, else within 100 ms.
 //
 // Ownership: the table is static. Results belong to the scope. The caller of gw_retain owns a count until it calls
 // gw_release.
@@ -166,7 +167,8 @@ GW_API gw_values gw_list_items(const gw_list *list);
 /// The new scope has no deadline, no error, no label and no interrupt function; its calls have the timeout of
 /// gw_rpc_init. Its random numbers differ from those of all other scopes and are not reproducible, unless the program
 /// calls gw_seed on it. gw_scope_close_up logs its error. Closing |root| does not close it: the program closes all such
-/// scopes, and ends their calls, before it closes |root|. After that, calls in such a scope fail with WRONG_STATE.
+/// scopes, and ends their calls, before it closes |root|. After that, calls in such a scope fail with
+/// WRONG_STATE; waits of futures of the job fail, too.
 ///
 /// root: a scope with an agent: the scope of gw_rpc_init or a scope inside it. Only |root|'s agent is read.
 /// Returns: the scope, never NULL; without an agent, a root scope as gw_scope_open(NULL) returns it.
@@ -183,11 +185,13 @@ typedef bool (*gw_interrupt_poll)(void *context);
 /// signal has interrupted the thread, and every 100 ms. If |poll| returns true, the wait ends, and the scope that waits
 /// fails with CANCELLED, "interrupted by the program". The awaited future does not change, and a call continues; gw_wait
 /// in another scope, or in the same scope after gw_scope_clear, waits for the same result. A collective without a future
-/// (gw_all_reduce) and a backward pass are cancelled on all members.
+/// (gw_all_reduce) and a backward pass are cancelled on all members. If what the wait is for happens while |poll| runs,
+/// the wait succeeds, and the next wait of the same scope ends in its place.
 ///
 /// Waits are all functions that block for other workers, such as gw_wait, gw_rpc_sync, gw_backward and gw_local, but for
 /// gw_rpc_init, which ends after signals (see "Signals" above). An interrupted gw_rpc_shutdown continues as gw_rpc_leave,
-/// which is not interrupted.
+/// which is not interrupted. gw_rpc_async, gw_remote and gw_rpc_notify wait while too much is queued for the worker: if
+/// this wait is interrupted, nothing is sent, the future or the reference fails, and so does the scope.
 ///
 /// poll: runs on the waiting thread without a lock of the library; it does not use |s|. NULL: waits are not interrupted.
 /// context: passed to |poll|.
@@ -197,7 +201,9 @@ GW_API void gw_scope_set_interrupt(gw_scope *s, gw_interrupt_poll poll, void *co
 // ---- Errors with a value ------------------------------------------------------------------------
 // An error may carry one value for programs, such as the encoded exception of another language, in addition to its text
 // for people. The value is encoded once and passed on with the error, through futures, references, promises and calls to
-// other workers. gw_error is copied freely; its value lives as long as a scope, a future or a reference has the error.
+// other workers. gw_error is copied freely; its value lives as long as a scope, a future or a reference has the error, and
+// after that until 16 other values have lost their last holders. So the error of a scope that has closed can be passed on
+// (gw_scope_fail).
 
 /// The most bytes of a value of an error, as the value is encoded.
 enum { GW_ERROR_VALUE_MAX = 64 * 1024 };
@@ -211,8 +217,8 @@ enum { GW_ERROR_VALUE_MAX = 64 * 1024 };
 GW_API void gw_fail_with_value(gw_scope *s, gw_status status, gw_value value, const char *format,
                                ...) GW_PRINTF(4, 5);
 
-/// Returns the value that |error| carries, decoded into |s|; none if |error| carries no value, or if no scope, future or
-/// reference of this worker has the error any more. May be called with a scope that has failed.
+/// Returns the value that |error| carries, decoded into |s|; none if |error| carries no value, or if the value does not
+/// live any more (see above). May be called with a scope that has failed.
 ///
 /// error: as returned by gw_scope_error or gw_future_error; NULL is an error without a value.
 /// Errors: none.

@@ -202,7 +202,8 @@ GW_API GW_TYPE_OF(gw_data_loader_open) gw_data_loader_open_with;
 /// Returns: true if there is a next batch; false at the end of an epoch, and if |s| has failed. After the end of an
 /// epoch, the next call begins the next epoch.
 /// Errors: those of the dataset's function and of .collate_fn, with the item in front: "frames[17]: ..."; TIMEOUT at
-/// the deadline of |s|; WOULD_BLOCK in an inline function, if .num_workers is not 0.
+/// the deadline of |s|; WOULD_BLOCK in an inline function, if .num_workers is not 0; WRONG_STATE in a process that fork
+/// has made, if |loader| has read ahead in its parent.
 GW_API bool gw_data_loader_next(gw_scope *s, gw_data_loader *loader);
 
 /// Returns element |index| of the current batch, if the batch is a list of tensors. If the batch is a single tensor,

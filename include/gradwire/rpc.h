@@ -145,8 +145,8 @@ GW_API GW_TYPE_OF(gw_rpc_init) gw_rpc_init_with;
 ///
 /// Calls that have arrived before start now, those of one worker in the order in which they have arrived. Until then they
 /// count towards the limits of queued calls, and fail at their deadlines. Calls of this worker to itself wait, too.
-/// Messages other than calls (replies, references, collectives of groups) are processed all the time. gw_rpc_shutdown and
-/// gw_rpc_leave begin with the same effect.
+/// What runs no function of the program is processed all the time: replies, references and their names, collectives and
+/// messages of groups, gw_rpc_barrier and gw_rpc_all_gather. gw_rpc_shutdown and gw_rpc_leave begin with the same effect.
 /// Errors: WRONG_STATE before gw_rpc_init.
 /// Threads: any, with a scope of its own inside |root| (or of gw_scope_open_of).
 GW_API void gw_rpc_serve(gw_scope *root);

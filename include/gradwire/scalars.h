@@ -45,7 +45,8 @@ GW_API gw_scalars *gw_scalars_open(gw_scope *s, const char *folder);
 /// step: the place on the axis of steps; TensorBoard sorts by it.
 ///
 /// Errors: INVALID for a wrong name; SYSTEM if the number cannot be written, for instance since the disk is full: the
-/// file then has the numbers that were added before, and a later call can succeed; NO_MEMORY.
+/// file then has the numbers that were added before, and a later call can succeed; NO_MEMORY; WRONG_STATE in a
+/// process that fork has made since gw_scalars_open.
 ///
 /// Blocking: for the disk.
 ///

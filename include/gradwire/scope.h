@@ -65,7 +65,8 @@ GW_API const gw_error *gw_scope_error(const gw_scope *s);
 GW_API void gw_fail(gw_scope *s, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
 
 /// Makes |s| fail with the error of another scope, which gw_scope_close or gw_scope_error has returned. |s| gets all
-/// fields of the error, such as the lost worker. The error is not logged again.
+/// fields of the error, such as the lost worker. The error is not logged again. The value of an error
+/// (gradwire/binding.h) is lost if, since the other scope has closed, 16 other values have lost their last holders.
 ///
 /// error: if |error| is NULL or its status is GW_OK, the function does nothing; an undefined status becomes GW_INVALID.
 GW_API void gw_scope_fail(gw_scope *s, const gw_error *error);

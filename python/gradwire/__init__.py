@@ -15,7 +15,7 @@ Start it with ``gradwire run -n 2 -- python3 train.py``. docs/PYTHON.md is the m
 import threading as _threading
 
 from . import _core, functions as _functions
-from .arrays import as_array as _as_array, empty, freeze
+from .arrays import empty, freeze, received as _received
 from .calls import notify, remote, rpc_async, rpc_async_all, rpc_sync, rpc_sync_all
 from .collectives import (all_gather, all_gather_list, all_gather_object, all_reduce, all_to_all, barrier, batch,
                           broadcast, broadcast_object, gather, gather_object, irecv, isend, monitored_barrier, recv,
@@ -50,5 +50,5 @@ def owned_count() -> int:
 
 
 _core.configure(call=_functions.call, open=_functions.open_object, method=_functions.method,
-                make_error=_functions.make_error, encode_error=_functions.encode_error, array=_as_array, worker=Worker,
+                make_error=_functions.make_error, encode_error=_functions.encode_error, array=_received, worker=Worker,
                 future=Future, rref=RRef, main_thread=_threading.main_thread().ident)

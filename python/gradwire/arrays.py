@@ -1,7 +1,7 @@
 """Arrays: tensors of the library as arrays of numpy, and memory that other workers of the host can read in place."""
 from __future__ import annotations
 
-from typing import Any, Sequence, Union
+from typing import Any, Callable, Sequence, Union
 
 from . import _core
 
@@ -25,15 +25,36 @@ def as_array(tensor: _core.Tensor) -> Any:
     return numpy.frombuffer(tensor, dtype).reshape(tensor.shape)
 
 
-def as_plain(value: Any) -> Any:
-    """Returns |value| with its tensors as arrays."""
+_readonly = False
+
+
+def configure(readonly: bool) -> None:
+    """Sets whether received arrays are read-only."""
+    global _readonly
+    _readonly = readonly
+
+
+def received(tensor: _core.Tensor) -> Any:
+    """Returns the array of a tensor that another worker has sent in a call by name, or in its reply."""
+    if _readonly:
+        tensor.freeze()
+    return as_array(tensor)
+
+
+def as_plain(value: Any, array: Callable[[_core.Tensor], Any] = as_array) -> Any:
+    """Returns |value| with its tensors as arrays, made by |array|."""
     if isinstance(value, _core.Tensor):
-        return as_array(value)
+        return array(value)
     if isinstance(value, list):
-        return [as_plain(item) for item in value]
+        return [as_plain(item, array) for item in value]
     if isinstance(value, dict):
-        return {key: as_plain(item) for key, item in value.items()}
+        return {key: as_plain(item, array) for key, item in value.items()}
     return value
+
+
+def received_plain(value: Any) -> Any:
+    """As as_plain, with arrays of ``received``."""
+    return as_plain(value, received)
 
 
 def empty(shape: Union[int, Sequence[int]], dtype: Any = "float32") -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Optional, Union
 
 from . import _core, pickling, references
-from .errors import UnsupportedError
 from .futures import Future, collect_all, milliseconds, wait_all
 from .workers import To
 
@@ -97,8 +96,7 @@ def _start_remote(to: To, call: tuple[Any, ...], timeout: Optional[float]) -> An
 
 def start_pickled(to: To, name: str, x: Any, timeout: Optional[float], mode: int) -> Any:
     """Starts a call whose argument is the pickle of |x|."""
-    if not pickling.is_enabled() and _core.is_initialized():
-        raise UnsupportedError("this worker makes no pickles (pickle=False): call served functions by their names")
+    pickling.check_enabled("call served functions by their names")
     try:
         values = tuple(pickling.dumps(x))
     except Exception as error:

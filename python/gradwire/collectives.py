@@ -124,6 +124,16 @@ def monitored_barrier(group: Optional[Group] = None, *, key: int = 0, timeout: O
 
 
 # ---- Objects that pickle -----------------------------------------------------------------------------------
+def _encode(x: Any) -> Any:
+    pickling.check_enabled("use collectives of arrays")
+    return pickling.encode(x)
+
+
+def _nothing() -> None:
+    """What a member gives that has no object to give."""
+    pickling.check_enabled("use collectives of arrays")
+
+
 def _decode_list(values: list[Any]) -> list[Any]:
     return [pickling.decode(value) for value in values]
 
@@ -131,27 +141,27 @@ def _decode_list(values: list[Any]) -> list[Any]:
 def all_gather_object(x: Any, group: Optional[Group] = None, async_op: bool = False, *, key: int = 0,
                       timeout: Optional[float] = None) -> Any:
     """Returns the list of |x| of all members."""
-    return _run("all_gather_value", pickling.encode(x), _decode_list, group, async_op, key=key, timeout=timeout)
+    return _run("all_gather_value", _encode(x), _decode_list, group, async_op, key=key, timeout=timeout)
 
 
 def gather_object(x: Any, root: int = 0, group: Optional[Group] = None, async_op: bool = False, *, key: int = 0,
                   timeout: Optional[float] = None) -> Any:
     """Returns on member |root| the list of |x| of all members; an empty list elsewhere."""
-    return _run("gather_value", pickling.encode(x), _decode_list, group, async_op, peer=root, key=key, timeout=timeout)
+    return _run("gather_value", _encode(x), _decode_list, group, async_op, peer=root, key=key, timeout=timeout)
 
 
 def broadcast_object(x: Any = None, root: int = 0, group: Optional[Group] = None, async_op: bool = False, *,
                      key: int = 0, timeout: Optional[float] = None) -> Any:
     """Returns |x| of member |root|; the others' |x| is ignored."""
     is_root = (group or _world_group()).rank == root
-    return _run("broadcast_value", pickling.encode(x) if is_root else None, pickling.decode, group, async_op, peer=root,
+    return _run("broadcast_value", _encode(x) if is_root else _nothing(), pickling.decode, group, async_op, peer=root,
                 key=key, timeout=timeout)
 
 
 def scatter_object(xs: Optional[Iterable[Any]] = None, root: int = 0, group: Optional[Group] = None,
                    async_op: bool = False, *, key: int = 0, timeout: Optional[float] = None) -> Any:
     """Returns the item at this member's rank in the list that member |root| gives; the others give None."""
-    return _run("scatter_value", None if xs is None else [pickling.encode(x) for x in xs], pickling.decode, group,
+    return _run("scatter_value", _nothing() if xs is None else [_encode(x) for x in xs], pickling.decode, group,
                 async_op, peer=root, key=key, timeout=timeout)
 
 

@@ -165,7 +165,7 @@ def method(target: Any, name: str, caller: Worker, args: tuple[Any, ...]) -> Any
     class_name, _, method_name = name.rpartition(".")
     if class_name != "py.object":
         return _run(getattr(target, method_name), args, {})
-    if method_name == "id":
+    if method_name == "_py_id":
         return list(target.id)
     if method_name == "fetch":
         return _encoded(target.value, type(target.value))

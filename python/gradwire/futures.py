@@ -9,8 +9,8 @@ import weakref
 from typing import Any, Callable, Generator, Iterable, Iterator, Optional, Sequence
 
 from . import _core, pickling
-from .arrays import as_plain
-from .errors import Error, wrong_state
+from .arrays import received_plain
+from .errors import Error, RemoteTraceback, wrong_state
 
 _lock = threading.Lock()  # of the outcomes of all futures, and of wakers; nothing is called while it is held
 
@@ -78,14 +78,23 @@ class Future(_core.Future):
         return self.wait()
 
     def exception(self, timeout: Optional[float] = None) -> Optional[BaseException]:
-        """Blocks until the future has resolved and returns its exception; None if it has a value."""
+        """Blocks until the future has resolved and returns its exception; None if it has a value.
+
+        An exception of a signal's handler, such as KeyboardInterrupt, is raised.
+        """
         if not self.done():
             wait_any([self], timeout)
         try:
             self.wait()
         except BaseException as error:
+            if not isinstance(error, Exception) and not self._has_failed_with(error):
+                raise
             return error
         return None
+
+    def _has_failed_with(self, error: BaseException) -> bool:
+        outcome = self._outcome
+        return isinstance(error.__cause__, RemoteTraceback) if outcome is None else outcome[1] is error
 
     def done(self) -> bool:
         """Returns whether the future has resolved, with a value or an exception."""
@@ -193,7 +202,7 @@ def _reduce(future: Future) -> tuple[Future, bool]:
 
 
 # The callee gets the value.
-pickling.register(Future, _reduce, lambda is_plain: as_plain if is_plain else pickling.decode)
+pickling.register(Future, _reduce, lambda is_plain: received_plain if is_plain else pickling.decode)
 
 
 class _Waker:

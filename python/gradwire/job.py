@@ -7,7 +7,7 @@ import sys
 from types import TracebackType
 from typing import Any, Iterable, Optional
 
-from . import _core, functions, pickling
+from . import _core, arrays, functions, pickling
 from .errors import UnsupportedError
 from .futures import milliseconds
 
@@ -49,11 +49,12 @@ def init(name: Optional[str] = None, *, rank: Optional[int] = None, world_size: 
     may send pickles can run code here; docs/SECURITY.md says who may.
     pickle_modules: the modules from which pickles load; finds mistakes, but is no sandbox.
     insecure_pickle: loads pickles also over connections to other hosts that no key protects.
-    readonly: received arrays of numpy are read-only, and never copied.
+    readonly: arrays of numpy in received calls and replies are read-only, and never copied.
     """
     if pickle:
         _check_key(key, insecure, insecure_pickle)
     pickling.configure(pickle, pickle_modules, readonly)
+    arrays.configure(readonly)
     _watch_end()
     _core.init(name=name, rank=-1 if rank is None else rank, world_size=-1 if world_size is None else world_size,
                init_method=init_method, job=_job_kind(group), key=key, addresses=addresses, interfaces=interfaces,
@@ -97,7 +98,11 @@ def shutdown(timeout: Optional[float] = None) -> None:
 
 
 def leave() -> None:
-    """Leaves the job while the other workers continue."""
+    """Leaves the job while the other workers continue.
+
+    Functions that other workers have called end first, for at most 30 seconds; those that then still run are left behind
+    on their threads, and a line on stderr says so.
+    """
     _core.leave()
 
 

@@ -13,6 +13,7 @@ import threading
 from typing import Any, Callable, Iterable, Optional
 
 from . import _core
+from .errors import UnsupportedError
 
 _BUFFER_BYTES_MIN = 8192
 _PAYLOAD_BYTES_MAX = 64 * 1024  # a larger one is sent as a tensor
@@ -39,6 +40,12 @@ def configure(enabled: bool, modules: Optional[Iterable[str]], readonly: bool) -
 def is_enabled() -> bool:
     """Returns whether this worker makes and loads pickles."""
     return _is_enabled
+
+
+def check_enabled(instead: str) -> None:
+    """Raises UnsupportedError if this worker makes no pickles; |instead|: what the program can do."""
+    if not _is_enabled and _core.is_initialized():
+        raise UnsupportedError(f"this worker makes no pickles (pickle=False): {instead}")
 
 
 # ---- Writing ------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from .workers import To, Worker
 #: Identifies an object of Python in the job: the incarnation of the worker that has made its first reference, a number.
 Id = tuple[int, int]
 
+_ID_METHOD = "_py_id"  # of py.object alone: no served class has public methods of such names
 _VALUE: Id = (0, 0)  # in place of an id: the reference names a value of the library, or an object of a served class
 _numbers = itertools.count(1)
 
@@ -69,7 +70,7 @@ class RRef(_core.RRef):
     def _find_id(self, timeout: Optional[float]) -> Id:
         """Asks the owner, which blocks until the object exists; for a reference that a call by name has passed."""
         try:
-            found = _core.call(self, "id", (), milliseconds(timeout), calls.SYNC, False)
+            found = _core.call(self, _ID_METHOD, (), milliseconds(timeout), calls.SYNC, False)
             self._id = (found[0], found[1])
         except (NotFoundError, InvalidError):
             self._id = _VALUE
@@ -95,7 +96,7 @@ class RRef(_core.RRef):
             return self._local_value(milliseconds(timeout))
         assert self._id is not None
         if self._id not in _objects:
-            _core.call(self, "id", (), milliseconds(timeout), calls.SYNC, False)  # blocks until the object exists
+            _core.call(self, _ID_METHOD, (), milliseconds(timeout), calls.SYNC, False)  # blocks until the object exists
         return _objects[self._id].value
 
     def by_value(self) -> Future:

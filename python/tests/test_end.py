@@ -116,6 +116,55 @@ def test_ctrl_c_ends_waits(job):
     job(2, interrupted)
 
 
+def kick(to, number=signal.SIGINT):
+    """Sends a signal to the process |to|, which waits for this reply."""
+    os.kill(to, number)
+
+
+def interrupted_by_each_reply(rank):
+    """Each signal raises once, before the reply or after it."""
+    count = 0
+    for _ in range(100 if rank == 0 else 0):
+        try:
+            gw.rpc_sync(OTHER, kick, (os.getpid(),))
+            while True:  # the signal arrives
+                pass
+        except KeyboardInterrupt:
+            count += 1
+    assert rank != 0 or count == 100 and gw.rpc_sync(OTHER, pid) != os.getpid()
+
+
+def test_ctrl_c_that_meets_the_reply_is_not_lost(job):
+    job(2, interrupted_by_each_reply)
+
+
+@joins_itself
+def leaves_in_a_handler():
+    """A handler that runs during a call cannot leave; outside of calls it can."""
+    gw.init()
+    if gw.rank() == 0:
+        signal.signal(signal.SIGUSR1, lambda *_: gw.leave())
+        with pytest.raises(gw.WrongStateError, match="during a call"):
+            gw.rpc_sync(OTHER, interrupt_by, (os.getpid(), signal.SIGUSR1))
+        gw.rpc_sync(OTHER, release)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        with pytest.raises(gw.WrongStateError):
+            gw.rpc_sync(OTHER, pid)
+    else:
+        gw.shutdown()
+
+
+def interrupt_by(to, number):
+    """As interrupt, by another signal."""
+    _interrupting.append(gw.Future())
+    os.kill(to, number)
+    return _interrupting[-1].wait()
+
+
+def test_leave_in_the_handler_of_a_signal(job):
+    job(2, leaves_in_a_handler)
+
+
 @joins_itself
 def joins_alone():
     print("joining", flush=True)
@@ -233,6 +282,96 @@ def exits():
 def test_all_ways_to_end_are_clean(job, tmp_path, how):
     ended = job(2, exits, variables={"HOW": how, "MEET": str(tmp_path / "meet")})
     assert "Fatal Python error" not in ended.errors and "Traceback" not in ended.errors, ended.errors
+
+
+# ---- Functions that do not end -----------------------------------------------------------------------------------
+_stuck = threading.Event()
+
+
+def never_returns():
+    _stuck.set()
+    threading.Event().wait()
+
+
+@joins_itself
+def leaves_a_function_behind():
+    gw.init()
+    if gw.rank() == 0:
+        _stuck.wait()
+        with pytest.raises(gw.TimeoutError):
+            gw.leave()
+        print("left", flush=True)
+        gw.init(rank=0, world_size=1, init_method="tcp://127.0.0.1:0")
+        assert gw.rpc_sync(0, pid) == os.getpid()
+        gw.shutdown()
+    else:
+        with pytest.raises(gw.DisconnectedError):
+            gw.rpc_sync(0, never_returns, timeout=0)
+        gw.shutdown()
+
+
+def test_leave_does_not_wait_for_ever_for_a_function(job):
+    """The library waits 30 seconds for it."""
+    ended = job(2, leaves_a_function_behind)
+    assert "[0] left" in ended.output, ended.errors
+    assert "worker0 has left the job, but still runs 1 function that other workers have called" in ended.errors
+
+
+_waiting = []
+
+
+def waits_in_pool():
+    """A function that waits when its worker is fenced."""
+    _waiting.append(1)
+    try:
+        gw.Future().wait()
+    finally:
+        _waiting.pop()
+
+
+@joins_itself
+def fenced():
+    """Worker 2 stops for longer than the others wait for it: its functions end with it."""
+    gw.init(rank=int(os.environ["RANK"]), world_size=3, init_method=f"file://{os.environ['MEET']}")
+    if gw.rank() == 2:
+        with pytest.raises(gw.Error):
+            gw.Future().wait()
+        with pytest.raises(gw.FencedError):
+            gw.shutdown()
+        assert not _waiting
+        print("drained", flush=True)
+        return
+    if gw.rank() == 0:
+        calls = [gw.rpc_async(2, waits_in_pool) for _ in range(8)]
+        while gw.rpc_sync(2, len, (_Waiting(),)) < 8:
+            pass
+        stopped = gw.rpc_sync(2, pid)
+        lost = gw.member_lost([2])
+        os.kill(stopped, signal.SIGSTOP)
+        assert isinstance(lost.exception(), gw.DisconnectedError)
+        os.kill(stopped, signal.SIGCONT)
+        for call in calls:
+            assert isinstance(call.exception(), gw.DisconnectedError)
+    gw.shutdown()
+
+
+class _Waiting:
+    """On the worker that loads it: the functions that wait there."""
+
+    def __reduce__(self):
+        return _waiting_here, ()
+
+
+def _waiting_here():
+    return list(_waiting)
+
+
+def test_a_fenced_worker_ends_its_functions(tmp_path):
+    """Without a launcher, which would kill it."""
+    workers = [conftest.start(conftest.command(fenced), MEET=str(tmp_path / "meet"), RANK=str(rank)) for rank in range(3)]
+    ended = [conftest.finish(worker) for worker in workers]
+    assert [e.code for e in ended] == [0, 0, 0], ended
+    assert ended[2].output == "drained\n" and "still runs" not in ended[2].errors, ended[2].errors
 
 
 # ---- Fork --------------------------------------------------------------------------------------------------------

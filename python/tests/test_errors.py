@@ -201,6 +201,27 @@ def test_what_the_callee_cannot_import_is_an_error_of_the_caller(job):
     job(2, missing)
 
 
+@gw.function("relay")
+def relay(count):
+    if count == 0:
+        raise ValueError("\u00e9" * 400)
+    return gw.rpc_sync(1 - gw.rank(), "relay", (count - 1,))
+
+
+def long_texts(rank):
+    """The text of an error, with all workers that it has passed, has at most 767 bytes: it may be cut in a character."""
+    if rank == 0:
+        for count in range(12):
+            with pytest.raises(gw.Error) as info:
+                gw.rpc_sync(OTHER, "relay", (count,))
+            str(info.value).encode()
+            assert "relay" in str(info.value) and (count > 2 or "\u00e9" in str(info.value))
+
+
+def test_texts_that_are_cut_in_a_character_are_read(job):
+    job(2, long_texts, pickle=False)
+
+
 def test_without_a_job():
     for call in (gw.rank, gw.Future, lambda: gw.rpc_sync(0, len), lambda: gw.RRef(3)):
         with pytest.raises(gw.WrongStateError):

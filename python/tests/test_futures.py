@@ -1,5 +1,7 @@
 """Futures, callbacks, functions that reply later, and asyncio."""
 import asyncio
+import os
+import signal
 import threading
 
 import gradwire as gw
@@ -233,3 +235,35 @@ def count_waits(rank):
 
 def test_several_threads_wait_for_one_future(job):
     job(1, count_waits)
+
+
+def raises_interrupt():
+    raise KeyboardInterrupt("of the function")
+
+
+def interrupts_here(_):
+    os.kill(os.getpid(), signal.SIGINT)
+    while True:  # until the handler has run
+        pass
+
+
+def exceptions(rank):
+    """exception() returns what the future has failed with, and raises what interrupts its caller."""
+    if rank != 0:
+        return
+    failed = gw.rpc_async(OTHER, raises_interrupt)
+    assert isinstance(failed.exception(), KeyboardInterrupt) and "of the function" in str(failed.exception())
+    local = gw.Future()
+    local.set_exception(KeyboardInterrupt("here"))
+    assert str(local.exception()) == "here"
+    f = gw.rpc_async(OTHER, len, ("abc",))
+    gw.wait_any([f])
+    f._convert = interrupts_here
+    with pytest.raises(KeyboardInterrupt):
+        f.exception()
+    f._convert = None
+    assert f.exception() is None and f.value() == 3
+
+
+def test_exception_raises_what_interrupts_it(job):
+    job(2, exceptions)

@@ -182,3 +182,42 @@ def turns(rank):
 
 def test_methods_of_an_object_run_one_at_a_time(job):
     job(2, turns)
+
+
+@gw.cls("ticket")
+class Ticket:
+    """A served class with methods that are named as those of the library's own objects."""
+
+    def id(self):
+        return 7
+
+    def fetch(self):
+        return 8
+
+    def call(self, x):
+        return x
+
+
+@gw.function("use_ticket")
+def use_ticket(r):
+    """A call by name has passed the reference: what it refers to is not known here."""
+    return [r.rpc_sync().id(), r.rpc_sync().fetch(), r.rpc_sync().call(9)]
+
+
+def tickets(rank):
+    if rank != 0:
+        return
+    r = gw.remote(OTHER, "ticket")
+    for to in (0, OTHER, "worker2"):
+        assert gw.rpc_sync(to, "use_ticket", (r,)) == [7, 8, 9]
+    counter = gw.remote(OTHER, Counter)
+    assert gw.rpc_sync("worker2", "add_to", (counter,)) == 5
+
+
+@gw.function("add_to")
+def add_to(r):
+    return r.rpc_sync().add(5)
+
+
+def test_methods_of_served_classes_have_any_names(job):
+    job(3, tickets)

@@ -44,6 +44,19 @@ def without_pickles(rank):
         gw.rpc_sync(OTHER, "restricted")
 
 
+def objects_without_pickles(rank):
+    """All members are refused alike, so that none of them waits."""
+    for call in (lambda: gw.all_gather_object(rank), lambda: gw.gather_object(rank), lambda: gw.broadcast_object(rank),
+                 lambda: gw.scatter_object([1, 2] if rank == 0 else None)):
+        with pytest.raises(gw.UnsupportedError, match="makes no pickles"):
+            call()
+    gw.barrier()
+
+
+def test_collectives_of_objects_need_pickles(job):
+    job(2, objects_without_pickles, pickle=False)
+
+
 def test_a_worker_without_pickles_serves_names_alone(job):
     job(2, without_pickles, pickle=False)
 

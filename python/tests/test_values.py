@@ -85,8 +85,20 @@ def test_memory_is_the_receivers_own(job):
     job(2, memory)
 
 
+@gw.function("is_writeable")
+def is_writeable(x):
+    return bool(x.flags.writeable)
+
+
 def read_only(rank):
     if rank == 0:
+        x = np.ones(5000)
+        assert gw.rpc_sync(OTHER, "is_writeable", (x,)) is False
+        plain = gw.rpc_async(OTHER, "gw.add", (x, 1.0))
+        r = gw.remote(OTHER, "gw.add", (x, 1.0))
+        for y in (gw.rpc_sync(OTHER, "gw.add", (x, 1.0)), plain.wait(), r.to_here(), gw.rpc_sync(OTHER, echo, (x,))):
+            assert y.sum() == 10000 or y.sum() == 5000
+            assert not y.flags.writeable
         assert gw.rpc_sync(OTHER, describe, (np.ones(5000),)) == ("<f8", (5000,), False, 5000.0)
 
 

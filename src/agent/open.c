@@ -55,7 +55,7 @@ static void close_agent(agent *a) {
     env_leave(a->env);
     if (a->owns_env) {
         await_visitors(a);
-        env_close(a->env);
+        a->owns_env = env_end(a->env);
     }
     protection_fini(&a->protection);
     agent_release(a);

@@ -115,6 +115,7 @@ static void wait_until_over(agent *a, gw_scope *root, const way *way, int64_t ti
     gw_error late = { 0 };
     int64_t until_ns = deadline_after_ms(env_now_ns(a->env), timeout_ms);
     l->waiting = w;
+    root->is_interrupted = false;
     trace_record_text(TRACE_SHUTDOWN, a->observer.row, a->incarnation, 0, way->function);
     way->ask(a);
     notify_services(a);
@@ -131,7 +132,7 @@ static void wait_until_over(agent *a, gw_scope *root, const way *way, int64_t ti
             stop_waiting_for_others(a, root, w, timeout_ms, &late);
     }
     l->waiting = NULL;
-    root->is_interrupted = false;
+    root->is_interrupted = root->next_is_interrupted = false;
     report_unheard(a, root);
     see_off(a);
     agent_leave_on_loop(a);

@@ -1,6 +1,7 @@
 #include "autograd/left.h"
 
-#include <pthread.h>
+#include "base/process_lock.h"
+
 #include <stdio.h>
 
 enum { SCOPES_KEPT = 256, NAME_MAX = 64 };
@@ -14,11 +15,11 @@ typedef struct left_scope {
     char name[NAME_MAX];
 } left_scope;
 
+PROCESS_LOCK(lock, PROCESS_LOCK_LEAF, NULL);  // of |table|
 static struct {
-    pthread_mutex_t lock;
     uint32_t last;
     left_scope scopes[SCOPES_KEPT];  // by half the number modulo SCOPES_KEPT
-} table = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} table;
 
 // With the lock.
 static left_scope *entry_of(uint32_t number) {
@@ -28,7 +29,7 @@ static left_scope *entry_of(uint32_t number) {
 uint32_t left_open(const gw_scope *s) {
     const gw_scope *named = s;
     while (named && !named->label) named = named->parent;
-    pthread_mutex_lock(&table.lock);
+    process_lock_take(&lock);
     if (!(table.last += 2)) table.last = 2;
     left_scope *at = entry_of(table.last);
     *at = (left_scope){
@@ -36,14 +37,14 @@ uint32_t left_open(const gw_scope *s) {
     };
     if (named) snprintf(at->name, sizeof at->name, "%s", named->label);
     uint32_t number = at->number;
-    pthread_mutex_unlock(&table.lock);
+    process_lock_release(&lock);
     return number;
 }
 
 void left_close(uint32_t number) {
-    pthread_mutex_lock(&table.lock);
+    process_lock_take(&lock);
     if (entry_of(number)->number == number) entry_of(number)->is_closed = true;
-    pthread_mutex_unlock(&table.lock);
+    process_lock_release(&lock);
 }
 
 uint32_t left_latest(uint32_t number, const gw_tensor *leaf) {
@@ -53,9 +54,9 @@ uint32_t left_latest(uint32_t number, const gw_tensor *leaf) {
 }
 
 static left_scope scope_of(uint32_t number) {
-    pthread_mutex_lock(&table.lock);
+    process_lock_take(&lock);
     left_scope at = *entry_of(number);
-    pthread_mutex_unlock(&table.lock);
+    process_lock_release(&lock);
     return at;
 }
 

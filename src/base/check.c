@@ -1,8 +1,8 @@
 #include "base/check.h"
 
 #include "base/log.h"
+#include "base/process_lock.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +12,14 @@ enum { ASIDE_MAX = 16384 };
 
 bool check_enabled;
 
+PROCESS_LOCK(lock, PROCESS_LOCK_LEAF, NULL);  // of |aside|
 static struct {
-    pthread_mutex_t lock;
     struct {
         void *object;
         void (*release)(void *object);
     } items[ASIDE_MAX];
     unsigned next;
-} aside = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} aside;
 
 static const char mark;
 
@@ -41,13 +41,13 @@ void check_die(const char *format, ...) {
 void check_lay_aside(void *object, void (*release)(void *object)) {
     const void *value = &mark;
     memcpy(object, &value, sizeof value);
-    pthread_mutex_lock(&aside.lock);
+    process_lock_take(&lock);
     unsigned at = aside.next++ % ASIDE_MAX;
     void *oldest = aside.items[at].object;
     void (*release_oldest)(void *object) = aside.items[at].release;
     aside.items[at].object = object;
     aside.items[at].release = release;
-    pthread_mutex_unlock(&aside.lock);
+    process_lock_release(&lock);
     if (oldest) release_oldest(oldest);
 }
 

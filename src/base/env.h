@@ -89,6 +89,7 @@ typedef struct env_class {
     void (*report_to_launcher)(env *e, const char *line);
     void (*listen_to_launcher)(env *e, void (*on_line)(void *user, const char *line), void *user);
     void (*close)(env *e);
+    void (*free)(env *e);  // NULL: closing also frees it
 } env_class;
 
 struct env {
@@ -206,9 +207,20 @@ static inline void env_listen_to_launcher(env *e, void (*on_line)(void *user, co
 }
 
 // Ends the environment: joins spawned threads, closes what is open. Not called with the loop lock
-// held.
+// held. Returns whether |e| stays until env_free, for what still refers to it: its clocks continue, its lock can be taken,
+// and no wait blocks.
+static inline bool env_end(env *e) {
+    bool stays = e->class->free;
+    e->class->close(e);
+    return stays;
+}
+static inline void env_free(env *e) {
+    e->class->free(e);
+}
+
+// Both.
 static inline void env_close(env *e) {
-    if (e) e->class->close(e);
+    if (e && env_end(e)) env_free(e);
 }
 
 #endif

@@ -1,7 +1,9 @@
 // Values that errors carry: bytes, which gw_error names by a number.
 //
 // A gw_error is copied freely, and its number with it. A scope or a result that has an error holds a count on the value;
-// all other copies name a value that may be gone by then. No number is used twice.
+// all other copies name a value that may be gone by then. The value stays for some time after its last count: until so
+// many others (ERROR_VALUES_RECENT) have lost theirs. So the error of a scope that has closed can be passed on. No number
+// is used twice.
 //
 // Threads: any.
 #ifndef BASE_ERROR_VALUE_H
@@ -9,6 +11,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+enum { ERROR_VALUES_RECENT = 16 };
 
 typedef struct error_value {
     size_t size;

@@ -1,5 +1,7 @@
 #include "base/memory_kinds.h"
 
+#include "base/process_lock.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -22,7 +24,7 @@ typedef struct counters {
 } counters;
 
 static counters rows[ROWS];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // a leaf, of |is_taken|
+PROCESS_LOCK(lock, PROCESS_LOCK_COUNTERS, NULL);  // of |is_taken|
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool has_key;
@@ -30,9 +32,9 @@ static _Thread_local counters *own;  // NULL: not chosen yet
 
 // What the thread has counted stays: the next one with the row continues.
 static void give_back(void *row) {
-    pthread_mutex_lock(&lock);
+    process_lock_take(&lock);
     ((counters *)row)->is_taken = false;
-    pthread_mutex_unlock(&lock);
+    process_lock_release(&lock);
     own = &rows[0];
 }
 
@@ -42,13 +44,13 @@ static void make_key(void) {
 
 static counters *take_row(void) {
     pthread_once(&once, make_key);
-    pthread_mutex_lock(&lock);
+    process_lock_take(&lock);
     int i = has_key ? 1 : ROWS;
     while (i < ROWS && rows[i].is_taken) i++;
     bool is_free = i < ROWS && pthread_setspecific(key, &rows[i]) == 0;
     own = is_free ? &rows[i] : &rows[0];
     own->is_taken = true;
-    pthread_mutex_unlock(&lock);
+    process_lock_release(&lock);
     return own;
 }
 

@@ -386,6 +386,7 @@ void gw_scope_set_timeout(gw_scope *s, int64_t timeout_ms) {
 void gw_scope_set_interrupt(gw_scope *s, gw_interrupt_poll poll, void *context) {
     check_open(s, "gw_scope_set_interrupt");
     if (s == &no_memory_scope) return;
+    s->next_is_interrupted = false;
     s->interrupt = poll;
     s->interrupt_context = context;
 }
@@ -527,5 +528,5 @@ void gw_scope_clear(gw_scope *s) {
     if (s == &no_memory_scope) return;
     free_error(s->error);
     s->error = NULL;
-    s->is_error_read = s->is_interrupted = false;
+    s->is_error_read = s->is_interrupted = s->next_is_interrupted = false;
 }

@@ -44,10 +44,11 @@ struct gw_scope {
     list_node children;  // of type gw_scope, by |sibling|
     list_node sibling;
 
-    gw_error *error;      // NULL while nothing has failed; never replaced
-    bool is_error_read;   // by the program; or it is that of a scope around it
-    bool is_interrupted;  // its latest wait has ended by |interrupt|
-    uint32_t process;     // in which it was opened (base/process_number.h)
+    gw_error *error;           // NULL while nothing has failed; never replaced
+    bool is_error_read;        // by the program; or it is that of a scope around it
+    bool is_interrupted;       // its latest wait has ended by |interrupt|
+    bool next_is_interrupted;  // its next wait ends: what the latest one was for had happened
+    uint32_t process;          // in which it was opened (base/process_number.h)
     char *label;
     _Atomic uint64_t id;  // 0 until requested, also by threads that use scopes inside it
     int64_t deadline_ns;  // on the env's clock; ENV_NEVER
@@ -72,6 +73,7 @@ struct gw_scope {
     struct autocast *autocast;  // the dtypes of operators (tensor/ops/autocast.c); NULL: unchanged
     bool (*interrupt)(void *context);  // of gw_scope_set_interrupt; NULL: none
     void *interrupt_context;
+    int64_t poll_due_ns;  // when a wait calls |interrupt| next; 0: 100 ms after it begins
 
     // The thread inside an operation, and how deep; in the checked mode only.
     _Atomic uintptr_t user;

@@ -38,6 +38,10 @@ void call_await_flow_on_loop(call *c) {
     if (status) call_set_error(c, status);
 }
 
+void call_report_interrupt(const call *c) {
+    if (c->scope->is_interrupted) scope_fail_with(c->scope, &c->error);
+}
+
 static uint64_t time_left_ns(const call *c) {
     if (c->deadline_ns == ENV_NEVER) return 0;
     int64_t left = c->deadline_ns - env_now_ns(c->agent->env);
@@ -355,7 +359,7 @@ gw_value gw_rpc_sync_with(gw_scope *s, gw_target to, const char *function, gw_va
     return v;
 }
 
-// An error goes into the future.
+// An error goes into the future; an interrupt also fails the scope.
 void call_start(call *c) {
     agent *a = c->agent;
     env_enter(a->env);
@@ -366,6 +370,7 @@ void call_start(call *c) {
         env_set_timer(a->env, &c->future->deadline, c->deadline_ns);
     }
     env_leave(a->env);
+    call_report_interrupt(c);
 }
 
 gw_future *gw_rpc_async_with(gw_scope *s, gw_target to, const char *function, gw_values args,

@@ -39,6 +39,9 @@ void call_init_again(call *c, gw_scope *s, const call *from, gw_target to);
 // Flow control: waits until it may be queued. Before anything that is to be drawn in the order of
 // sending.
 void call_await_flow_on_loop(call *c);
+// Of a call that does not wait for its reply: if the function of gw_scope_set_interrupt has ended that wait, the scope
+// fails, too.
+void call_report_interrupt(const call *c);
 
 // Sends it; on failure c->error is set, with its trace and outcome.
 gw_status call_send_on_loop(call *c);

@@ -70,8 +70,8 @@ static gw_status wait(agent *a, gw_scope *s, int rank, uint64_t size, bool count
     int64_t begun_ns = env_now_ns(a->env);
     list_append(waiting, &w.link);
     while (!agent_member(a, rank)->lost && a->phase != AGENT_LEFT) {
-        if (waiting->next == &w.link && has_room(a, rank, size, counts)) break;
         if ((status = context_check_cancelled(s, error))) break;
+        if (waiting->next == &w.link && has_room(a, rank, size, counts)) break;
         if (env_now_ns(a->env) >= until_ns) {
             status = overloaded(a, rank, counts, error);
             break;
@@ -102,7 +102,6 @@ void flow_close_on_loop(agent *a) {
 // ---- Replies ------------------------------------------------------------------------------------
 
 bool flow_has_capacity_on_loop(agent *a, int rank) {
-    if (calls_of(a)->is_held) return false;
     if (!is_remote(a, rank)) return true;
     uint64_t limit = calls_of(a)->limits.backlog_bytes;
     peers_backlog b = peers_get_backlog(a->peers, rank);

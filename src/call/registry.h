@@ -43,6 +43,7 @@ typedef struct function {
     // Of a method of the library: whether this call of it runs inline, whatever |where| is.
     // Without the object's turn.
     bool (*is_inline)(const void *self, uint64_t request_bytes);
+    bool starts_unserved;  // of the library: its calls start before gw_rpc_serve, too (FLOW-5)
 } function;
 
 struct class {

@@ -4,7 +4,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "call/error_trace.h"
-#include "call/flow_control.h"
 #include "call/protocol.h"
 
 #include <assert.h>
@@ -114,9 +113,9 @@ static gw_status find_method(served_call *s, gw_error *error) {
 static void ready(served_call *s) {
     const call_peer *caller = call_peer_of(s->agent, s->caller);
     if (s->expiry.armed) env_set_timer(s->agent->env, &s->expiry, ENV_NEVER);
-    bool first = list_is_empty(&caller->deferred);
-    served_call_apply_on_loop(
-        s, first && flow_has_capacity_on_loop(s->agent, s->caller) ? SERVED_READY : SERVED_BLOCKED);
+    bool first = list_is_empty(&caller->deferred) || calls_of(s->agent)->is_held;
+    served_call_apply_on_loop(s, first && served_call_may_start_on_loop(s) ? SERVED_READY
+                                                                           : SERVED_BLOCKED);
 }
 
 void served_call_enter_queue_on_loop(served_call *s) {

@@ -119,9 +119,10 @@ void served_call_take_turn_on_loop(served_call *s);
 void served_call_schedule_on_loop(served_call *s);
 void served_call_start_on_loop(served_call *s);
 
-void served_call_admit_on_loop(served_call *s);  // its call queue lets it go
-const void *served_call_queue(served_call *s);   // where it will wait once admitted
-void served_call_run(served_call *s);            // its body and the rest, without the loop lock
+void served_call_admit_on_loop(served_call *s);            // its call queue lets it go
+bool served_call_may_start_on_loop(const served_call *s);  // flow control, and gw_rpc_serve
+const void *served_call_queue(served_call *s);             // where it will wait once admitted
+void served_call_run(served_call *s);  // its body and the rest, without the loop lock
 served_call *served_call_run_inline(served_call *s,
                                     bool flush);  // the same; the next of its call queue
 void served_call_refuse_on_loop(served_call *s, const gw_error *error);  // it will not run

@@ -228,13 +228,15 @@ void served_call_schedule_on_loop(served_call *s) {
     }
 }
 
-static bool may_start(const served_call *s) {
-    return flow_has_capacity_on_loop(s->agent, s->caller);
+bool served_call_may_start_on_loop(const served_call *s) {
+    bool is_held = calls_of(s->agent)->is_held && !(s->function && s->function->starts_unserved);
+    return !is_held && flow_has_capacity_on_loop(s->agent, s->caller);
 }
 
 static void turn_granted(turn_request *r) {
     served_call *s = list_entry(r, served_call, turn);
-    served_call_apply_on_loop(s, may_start(s) ? SERVED_GRANTED : SERVED_BLOCKED);
+    served_call_apply_on_loop(s,
+                              served_call_may_start_on_loop(s) ? SERVED_GRANTED : SERVED_BLOCKED);
 }
 
 void served_call_take_turn_on_loop(served_call *s) {
@@ -244,7 +246,7 @@ void served_call_take_turn_on_loop(served_call *s) {
 
 void served_call_admit_on_loop(served_call *s) {
     served_call_event event = s->object ? SERVED_TO_OBJECT : SERVED_ADMITTED;
-    served_call_apply_on_loop(s, may_start(s) ? event : SERVED_BLOCKED);
+    served_call_apply_on_loop(s, served_call_may_start_on_loop(s) ? event : SERVED_BLOCKED);
 }
 
 // ---- Flow control ------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef enum batch_state { EMPTY, AWAITING_THREAD, AWAITING_ITEMS, AWAITING_PROGRAM } batch_state;
 
@@ -30,6 +31,7 @@ struct read_ahead {
     int batch_count, first;
     pthread_t *threads;
     int thread_count;
+    pid_t process;  // of the threads: a child of fork has none of them
 };
 
 static batch *batch_at(read_ahead *a, int behind) {
@@ -86,7 +88,21 @@ static void init_locks(read_ahead *a) {
     pthread_condattr_destroy(&monotonic);
 }
 
+static void free_memory(read_ahead *a) {
+    mem_free(a->threads);
+    mem_free(a->batches);
+    mem_free(a);
+}
+
+static bool is_of_parent(const read_ahead *a) {
+    return a->process != getpid();
+}
+
 void read_ahead_close(read_ahead *a) {
+    if (is_of_parent(a)) {
+        free_memory(a);
+        return;
+    }
     pthread_mutex_lock(&a->lock);
     a->is_ending = true;
     pthread_cond_broadcast(&a->has_work);
@@ -95,9 +111,7 @@ void read_ahead_close(read_ahead *a) {
     pthread_cond_destroy(&a->has_batch);
     pthread_cond_destroy(&a->has_work);
     pthread_mutex_destroy(&a->lock);
-    mem_free(a->threads);
-    mem_free(a->batches);
-    mem_free(a);
+    free_memory(a);
 }
 
 // Fewer threads than wanted read the same batches.
@@ -127,6 +141,7 @@ static read_ahead *read_ahead_open(gw_scope *s, const gw_data_loader *l) {
     a->batches = batches;
     a->batch_count = l->ahead_count;
     a->threads = threads;
+    a->process = getpid();
     init_locks(a);
     start_threads(s, a, l->thread_count);
     if (gw_ok(s)) return a;
@@ -140,6 +155,7 @@ static void empty(batch *b) {
 }
 
 void read_ahead_stop(read_ahead *a) {
+    if (is_of_parent(a)) return;
     pthread_mutex_lock(&a->lock);
     for (int i = 0; i < a->batch_count; i++)
         if (a->batches[i].state == AWAITING_THREAD) a->batches[i].state = EMPTY;
@@ -194,6 +210,11 @@ bool read_ahead_take(gw_scope *s, gw_data_loader *l, gw_value *out) {
             l->dataset->name);
     if (!l->ahead && !(l->ahead = read_ahead_open(s, l))) return false;
     read_ahead *a = l->ahead;
+    if (is_of_parent(a))
+        return scope_fail(s, GW_WRONG_STATE,
+                          "gw_data_loader_next: %s: the loader has threads of the parent of this "
+                          "process, which was forked: open a loader in this process",
+                          l->dataset->name);
     pthread_mutex_lock(&a->lock);
     request_batches(a, l->position);
     batch *b = batch_at(a, 0);

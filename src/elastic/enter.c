@@ -25,6 +25,7 @@ static bool join_launched(gw_scope *root, gw_elastic *j, const launched *at) {
     // "WRONG_STATE if the job has ended": so has its work.
     if (!at->creates && scope_error(root)->status == GW_WRONG_STATE) {
         gw_scope_clear(root);
+        error_file_withdraw();
         j->reason = GW_FINISHED;
         return false;
     }

@@ -1,13 +1,14 @@
 // The open jobs of this process. SIGTERM is a request to leave each of those that take it.
 #include "elastic/elastic.h"
 
+#include "base/process_lock.h"
+
 #include <gradwire/rpc.h>
 
-#include <pthread.h>
 #include <string.h>
 
-// A leaf. While it is held, the jobs of the list exist.
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+// While it is held, the jobs of the list exist.
+PROCESS_LOCK(lock, PROCESS_LOCK_LEAF, NULL);
 static gw_elastic *first;
 
 static bool is_same(const gw_elastic *a, const gw_elastic *b) {
@@ -16,24 +17,24 @@ static bool is_same(const gw_elastic *a, const gw_elastic *b) {
 
 bool jobs_add(gw_elastic *j) {
     bool is_new = true;
-    pthread_mutex_lock(&lock);
+    process_lock_take(&lock);
     for (const gw_elastic *x = first; x; x = x->next_job) is_new &= !is_same(x, j);
     if (is_new) {
         j->next_job = first;
         first = j;
     }
-    pthread_mutex_unlock(&lock);
+    process_lock_release(&lock);
     return is_new;
 }
 
 void jobs_remove(gw_elastic *j) {
-    pthread_mutex_lock(&lock);
+    process_lock_take(&lock);
     for (gw_elastic **at = &first; *at; at = &(*at)->next_job) {
         if (*at != j) continue;
         *at = j->next_job;
         break;
     }
-    pthread_mutex_unlock(&lock);
+    process_lock_release(&lock);
 }
 
 void asked_complete(agent *a, gw_future *f) {
@@ -45,14 +46,14 @@ void asked_complete(agent *a, gw_future *f) {
 // One job that has not been notified: the caller has counts on both.
 static bool take_next(agent **out_agent, gw_future **out_future) {
     bool found = false;
-    pthread_mutex_lock(&lock);
+    process_lock_take(&lock);
     for (gw_elastic *x = first; x && !found; x = x->next_job) {
         if (!atomic_load(&x->takes_term) || atomic_exchange(&x->leaves, true)) continue;
         *out_agent = agent_retain(x->agent);
         *out_future = handle_retain(x->asked);
         found = true;
     }
-    pthread_mutex_unlock(&lock);
+    process_lock_release(&lock);
     return found;
 }
 

@@ -2,13 +2,15 @@
 // the signal does, and given back when the last job that has taken it closes.
 #include "elastic/elastic.h"
 
+#include "base/process_lock.h"
+
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 
-static atomic_bool has_arrived;                           // lock-free: written in the handler
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // a leaf, of |takers|
+static atomic_bool has_arrived;               // lock-free: written in the handler
+PROCESS_LOCK(lock, PROCESS_LOCK_LEAF, NULL);  // of |takers|
 static int takers;
 
 static sem_t arrivals;  // a handler may post it
@@ -51,24 +53,24 @@ static bool set_handler(void) {
 }
 
 bool term_take(void (*on_arrival)(void)) {
-    pthread_mutex_lock(&lock);
+    process_lock_take(&lock);
     notify = on_arrival;
     bool takes = takers > 0 || set_handler();
     takers += takes;
-    pthread_mutex_unlock(&lock);
+    process_lock_release(&lock);
     return takes;
 }
 
 // A handler that the program has set meanwhile stays.
 void term_give_back(void) {
     struct sigaction now;
-    pthread_mutex_lock(&lock);
+    process_lock_take(&lock);
     bool is_last = --takers == 0;
     bool is_ours = is_last && sigaction(SIGTERM, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
                    now.sa_handler == arrived;
     if (is_ours) signal(SIGTERM, SIG_DFL);
     if (is_last) atomic_store(&has_arrived, false);
-    pthread_mutex_unlock(&lock);
+    process_lock_release(&lock);
 }
 
 bool term_has_arrived(void) {

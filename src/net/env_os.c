@@ -72,6 +72,8 @@ static void join_threads(os_env *o) {
     }
 }
 
+static const env_class ended_class;
+
 static void os_close(env *e) {
     os_env *o = os_env_of(e);
     join_threads(o);
@@ -80,9 +82,75 @@ static void os_close(env *e) {
     launcher_fini(o);
     acceptor_fini(o);
     loop_fini(o);
+    o->base.class = &ended_class;
+}
+
+static void os_free(env *e) {
+    os_env *o = os_env_of(e);
     pthread_mutex_destroy(&o->loop_lock);
     mem_free(o);
 }
+
+// ---- After its end ------------------------------------------------------------------------------
+
+static bool ended_wait(env *e, waiter *w, int64_t until_ns) {
+    (void)e, (void)until_ns;
+    return w->woken;
+}
+
+static void ended_wake(env *e, waiter *w) {
+    (void)e;
+    w->woken = true;
+}
+
+static waiter *ended_turn(env *e) {
+    (void)e;
+    return NULL;
+}
+
+static void ended_set_timer(env *e, timer *t, int64_t due_ns) {
+    (void)e, (void)due_ns;
+    t->armed = false;
+}
+
+static gw_status ended_spawn(env *e, void (*main)(void *arg), void *arg, gw_error *error) {
+    (void)e, (void)main, (void)arg;
+    return error_set(error, GW_WRONG_STATE, "a thread: the agent is closed");
+}
+
+static void ended_report(env *e, const char *line) {
+    (void)e, (void)line;
+}
+
+static void ended_listen(env *e, void (*on_line)(void *user, const char *line), void *user) {
+    (void)e, (void)on_line, (void)user;
+}
+
+static void ended_close(env *e) {
+    (void)e;
+}
+
+static const env_class ended_class = {
+    .name = "os",
+    .now_ns = os_now_ns,
+    .wall_ns = os_wall_ns,
+    .random_u64 = os_random_u64,
+    .enter = loop_lock_enter,
+    .leave = loop_lock_leave,
+    .held = loop_lock_held,
+    .wait = ended_wait,
+    .wake = ended_wake,
+    .turn = ended_turn,
+    .defer = loop_lock_defer,
+    .set_timer = ended_set_timer,
+    .spawn = ended_spawn,
+    .report_to_launcher = ended_report,
+    .listen_to_launcher = ended_listen,
+    .close = ended_close,
+    .free = os_free,
+};
+
+// ---- Opening ------------------------------------------------------------------------------------
 
 static const env_class os_class = {
     .name = "os",
@@ -105,6 +173,7 @@ static const env_class os_class = {
     .report_to_launcher = os_report_to_launcher,
     .listen_to_launcher = os_listen_to_launcher,
     .close = os_close,
+    .free = os_free,
 };
 
 // The best first.
@@ -153,7 +222,7 @@ gw_status env_os_open(env **out, gw_error *error) {
     acceptor_init(o);
     gw_status status = loop_init(o, error);
     if (status) {
-        os_close(&o->base);
+        env_close(&o->base);
         return status;
     }
     *out = &o->base;

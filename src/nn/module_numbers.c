@@ -3,12 +3,11 @@
 #include "nn/module.h"
 
 #include "base/mem.h"
+#include "base/process_lock.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
-// One lock for all tables, which no thread waits for: in a child of fork another thread's may be locked for ever.
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+PROCESS_LOCK(lock, PROCESS_LOCK_LEAF, NULL);  // of all tables
 
 typedef struct counter {
     bool of_buffers;
@@ -41,7 +40,8 @@ static module_numbers *make(gw_module *m, bool of_buffers) {
 }
 
 bool module_numbers_get(gw_module *m, bool of_buffers, int index, int *out_count, gw_tensor **out) {
-    if (m == &module_poison || pthread_mutex_trylock(&lock)) return false;
+    if (m == &module_poison) return false;
+    process_lock_take(&lock);
     module_numbers **at = &m->numbers[of_buffers];
     if (!*at || (*at)->change != atomic_load_explicit(&module_changes, memory_order_relaxed)) {
         mem_free(*at);
@@ -50,6 +50,6 @@ bool module_numbers_get(gw_module *m, bool of_buffers, int index, int *out_count
     const module_numbers *n = *at;
     if (n) *out_count = n->count;
     if (n && out) *out = index >= 0 && index < n->count ? n->tensors[index] : NULL;
-    pthread_mutex_unlock(&lock);
+    process_lock_release(&lock);
     return n;
 }

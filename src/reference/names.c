@@ -117,7 +117,8 @@ static const function name_functions[] = {
     { .name = (char *)"gw.named",
       .where = GW_INLINE,
       .signature = TAKES(1 << GW_STRING),
-      .body = serve_named },
+      .body = serve_named,
+      .starts_unserved = true },
     { 0 },
 };
 

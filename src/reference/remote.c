@@ -66,6 +66,7 @@ gw_rref *gw_remote_with(gw_scope *s, gw_target to, const char *function, gw_valu
     call_await_flow_on_loop(&c);
     if (open_rref(&c, s, &r) == GW_OK) send(&c, r);
     env_leave(a->env);
+    call_report_interrupt(&c);
     call_fini(&c);
     return scope_own_or(s, r, &rref_poison);
 }

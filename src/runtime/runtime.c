@@ -1,6 +1,7 @@
 #include "runtime/runtime.h"
 
 #include "agent/open.h"
+#include "agent/settings/error_file.h"
 #include "base/log.h"
 #include "call/calls.h"
 #include "checkpoint/writing.h"
@@ -70,6 +71,7 @@ static void open_here(gw_scope *root, gw_rpc_options options, bool lacks_state) 
         log_info("gw_rpc_init: %s; it joins again", root->error->text);
         gw_scope_clear(root);
         try_open(root, options, lacks_state);
+        if (!root->error) error_file_withdraw();
     }
 }
 

@@ -2,10 +2,10 @@
 
 #include "base/failpoint.h"
 #include "base/mutation.h"
+#include "base/process_lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,9 +25,12 @@ typedef struct moved {
     uint64_t offset;
 } moved;
 
+static void remap_in_child(void);
+
+PROCESS_LOCK(lock, PROCESS_LOCK_LEAF, NULL);
+PROCESS_LOCK(moving, PROCESS_LOCK_MOVING, remap_in_child);
+
 static struct {
-    pthread_mutex_t lock;  // a leaf
-    pthread_mutex_t moving;
     bool tried, is_child;
     int descriptor;
     uint8_t *base;  // NULL: there is none
@@ -36,7 +39,7 @@ static struct {
     moved moved[MOVED_MAX];
     size_t moved_count;
     _Atomic int users;
-} arena = { .lock = PTHREAD_MUTEX_INITIALIZER, .moving = PTHREAD_MUTEX_INITIALIZER };
+} arena;
 
 // ---- Opening ------------------------------------------------------------------------------------
 
@@ -100,21 +103,6 @@ static void remap_in_child(void) {
     }
 }
 
-static void lock_for_fork(void) {
-    pthread_mutex_lock(&arena.moving);
-    pthread_mutex_lock(&arena.lock);
-}
-
-static void unlock_after_fork(void) {
-    pthread_mutex_unlock(&arena.lock);
-    pthread_mutex_unlock(&arena.moving);
-}
-
-static void begin_child(void) {
-    remap_in_child();
-    unlock_after_fork();
-}
-
 static bool open_header(void) {
     arena_header *h = (arena_header *)(void *)arena.base;
     if (!populate(0, ARENA_HEADER_BYTES)) return false;
@@ -142,7 +130,7 @@ static void open_arena(void) {
     madvise(arena.base, size, MADV_HUGEPAGE);
     madvise(arena.base, size, MADV_DONTDUMP);  // dumping its pages takes minutes
     arena.unit_count = size / ARENA_UNIT_BYTES;
-    if (open_header() && !pthread_atfork(lock_for_fork, unlock_after_fork, begin_child)) return;
+    if (open_header()) return;
 unmap:
     arena.base = NULL;
     munmap(p, room);
@@ -151,12 +139,12 @@ close_descriptor:
 }
 
 bool arena_find(int *out_descriptor, uint64_t *out_size) {
-    pthread_mutex_lock(&arena.lock);
+    process_lock_take(&lock);
     if (!arena.tried) open_arena();
     bool found = arena.base && !arena.is_child;
     *out_descriptor = arena.descriptor;
     *out_size = arena.unit_count * (uint64_t)ARENA_UNIT_BYTES;
-    pthread_mutex_unlock(&arena.lock);
+    process_lock_release(&lock);
     return found;
 }
 
@@ -208,10 +196,10 @@ static size_t find_gap(size_t count) {
 uint64_t arena_take(size_t size) {
     size_t count = size / ARENA_UNIT_BYTES;
     if (!arena.base || arena.is_child) return 0;
-    pthread_mutex_lock(&arena.lock);
+    process_lock_take(&lock);
     size_t first = find_gap(count);
     if (first) mark(first, count, true);
-    pthread_mutex_unlock(&arena.lock);
+    process_lock_release(&lock);
     if (!first) return 0;
     uint64_t offset = (uint64_t)first * ARENA_UNIT_BYTES;
     if (populate(offset, size)) return offset;
@@ -222,9 +210,9 @@ uint64_t arena_take(size_t size) {
 void arena_give(uint64_t offset, size_t size) {
     if (arena.is_child) return;
     punch(offset, size);
-    pthread_mutex_lock(&arena.lock);
+    process_lock_take(&lock);
     mark(offset / ARENA_UNIT_BYTES, size / ARENA_UNIT_BYTES, false);
-    pthread_mutex_unlock(&arena.lock);
+    process_lock_release(&lock);
 }
 
 uint8_t *arena_at(uint64_t offset) {
@@ -232,27 +220,27 @@ uint8_t *arena_at(uint64_t offset) {
 }
 
 size_t arena_taken_bytes(void) {
-    pthread_mutex_lock(&arena.lock);
+    process_lock_take(&lock);
     size_t bytes = arena.taken_count * ARENA_UNIT_BYTES;
-    pthread_mutex_unlock(&arena.lock);
+    process_lock_release(&lock);
     return bytes;
 }
 
 // ---- Moving blocks into the arena -------------------------------------------------------------------
 
 static bool note_moved(moved m) {
-    pthread_mutex_lock(&arena.lock);
+    process_lock_take(&lock);
     bool has_room = arena.moved_count < MOVED_MAX;
     if (has_room) arena.moved[arena.moved_count++] = m;
-    pthread_mutex_unlock(&arena.lock);
+    process_lock_release(&lock);
     return has_room;
 }
 
 static void forget_moved(const uint8_t *bytes) {
-    pthread_mutex_lock(&arena.lock);
+    process_lock_take(&lock);
     for (size_t i = 0; i < arena.moved_count; i++)
         if (arena.moved[i].bytes == bytes) arena.moved[i--] = arena.moved[--arena.moved_count];
-    pthread_mutex_unlock(&arena.lock);
+    process_lock_release(&lock);
 }
 
 // A write behind the copy would be lost when the copy replaces the pages.
@@ -299,9 +287,9 @@ uint64_t arena_move(uint8_t *bytes, size_t size) {
     uint64_t offset = arena_take(size);
     if (!offset) return 0;
     // Together, so that a child is made before or after all of it.
-    pthread_mutex_lock(&arena.moving);
+    process_lock_take(&moving);
     bool done = exchange(&(moved){ bytes, size, offset });
-    pthread_mutex_unlock(&arena.moving);
+    process_lock_release(&moving);
     if (done) {
         madvise(bytes, size, MADV_HUGEPAGE);
         return offset;

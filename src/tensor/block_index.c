@@ -1,11 +1,10 @@
 #include "tensor/block_index.h"
 
 #include "base/mem.h"
-
-#include <pthread.h>
+#include "base/process_lock.h"
 
 // In the order of their addresses. Blocks that another process lends may overlap.
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+PROCESS_LOCK(lock, PROCESS_LOCK_LEAF, NULL);
 static block **blocks;
 static size_t count, capacity;
 
@@ -36,30 +35,30 @@ static size_t count_until(const uint8_t *address) {
 }
 
 void block_index_add(block *b) {
-    pthread_mutex_lock(&lock);
+    process_lock_take(&lock);
     if (make_room()) {
         size_t at = count_until(b->bytes);
         memmove(&blocks[at + 1], &blocks[at], (count - at) * sizeof *blocks);
         blocks[at] = b;
         count++;
     }
-    pthread_mutex_unlock(&lock);
+    process_lock_release(&lock);
 }
 
 void block_index_remove(block *b) {
-    pthread_mutex_lock(&lock);
+    process_lock_take(&lock);
     size_t at = count_until(b->bytes);
     while (at && blocks[at - 1] != b && blocks[at - 1]->bytes == b->bytes) at--;
     if (at && blocks[at - 1] == b) {
         memmove(&blocks[at - 1], &blocks[at], (count - at) * sizeof *blocks);
         count--;
     }
-    pthread_mutex_unlock(&lock);
+    process_lock_release(&lock);
 }
 
 block *block_index_find(const void *address, size_t size) {
     block *found = NULL;
-    pthread_mutex_lock(&lock);
+    process_lock_take(&lock);
     size_t at = count_until(address);
     const uint8_t *begin = at ? blocks[at - 1]->bytes : NULL;
     size_t offset = (size_t)((uintptr_t)address - (uintptr_t)begin);
@@ -68,6 +67,6 @@ block *block_index_find(const void *address, size_t size) {
         block *b = blocks[at - 1];
         if (offset <= b->size && size <= b->size - offset && block_try_retain(b)) found = b;
     }
-    pthread_mutex_unlock(&lock);
+    process_lock_release(&lock);
     return found;
 }

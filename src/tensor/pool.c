@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/memory_limit.h"
 #include "base/mutation.h"
+#include "base/process_lock.h"
 #include "tensor/arena.h"
 
 #include <stdbool.h>
@@ -84,14 +85,14 @@ typedef struct idle_large {
     int64_t since_ms;
 } idle_large;
 
+PROCESS_LOCK(pool_lock, PROCESS_LOCK_LEAF, NULL);  // of |pool|
 static struct {
-    pthread_mutex_t lock;
     idle_list classes[CLASS_COUNT];
     size_t classes_bytes;
     idle_large large[LARGE_IDLE_MAX];  // oldest first
     size_t large_count, large_bytes, large_bytes_max;
     int64_t large_ms_max;
-} pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .large_ms_max = 4000 };
+} pool = { .large_ms_max = 4000 };
 
 typedef struct thread_cache {
     idle_list classes[THREAD_CLASS_COUNT];
@@ -146,7 +147,7 @@ static void free_all(block *b) {
 // enough.
 static void give_to_process(unsigned class, size_t count) {
     block *surplus = NULL;
-    pthread_mutex_lock(&pool.lock);
+    process_lock_take(&pool_lock);
     while (count--) {
         block *b = pop(&cache.classes[class]);
         if (pool.classes_bytes + b->capacity <= classes_idle_max) {
@@ -157,7 +158,7 @@ static void give_to_process(unsigned class, size_t count) {
             surplus = b;
         }
     }
-    pthread_mutex_unlock(&pool.lock);
+    process_lock_release(&pool_lock);
     free_all(surplus);
 }
 
@@ -191,7 +192,7 @@ static block *fresh(unsigned class) {
 
 static block *take_from_process(unsigned class) {
     bool cached = class < THREAD_CLASS_COUNT;
-    pthread_mutex_lock(&pool.lock);
+    process_lock_take(&pool_lock);
     block *b = pop(&pool.classes[class]);
     if (b) pool.classes_bytes -= b->capacity;
     // A thread that frees elsewhere the blocks that it takes here takes often: it gets several at
@@ -202,7 +203,7 @@ static block *take_from_process(unsigned class) {
         pool.classes_bytes -= more->capacity;
         push(&cache.classes[class], more);
     }
-    pthread_mutex_unlock(&pool.lock);
+    process_lock_release(&pool_lock);
     return b;
 }
 
@@ -224,13 +225,13 @@ static void give_class(block *b) {
         if (cache.classes[class].count > most) give_to_process(class, most / 2);
         return;
     }
-    pthread_mutex_lock(&pool.lock);
+    process_lock_take(&pool_lock);
     bool keeps = pool.classes_bytes + b->capacity <= classes_idle_max;
     if (keeps) {
         pool.classes_bytes += b->capacity;
         push(&pool.classes[class], b);
     }
-    pthread_mutex_unlock(&pool.lock);
+    process_lock_release(&pool_lock);
     if (keeps) return;
     uncount(b);
     mem_unreserve(b);
@@ -259,7 +260,7 @@ static block *remove_large(size_t i) {
 // The smallest that waits and fits without wasting over a quarter.
 static block *reuse_large(size_t capacity, bool in_arena) {
     block *best = NULL;
-    pthread_mutex_lock(&pool.lock);
+    process_lock_take(&pool_lock);
     size_t at = 0;
     for (size_t i = pool.large_count; i-- > 0;) {
         block *b = pool.large[i].block;
@@ -270,7 +271,7 @@ static block *reuse_large(size_t capacity, bool in_arena) {
         at = i;
     }
     if (best) remove_large(at);
-    pthread_mutex_unlock(&pool.lock);
+    process_lock_release(&pool_lock);
     return best;
 }
 
@@ -318,14 +319,15 @@ static bool may_move(const block *b) {
     return !block_has(b, BLOCK_STAYS) && !block_has(b, BLOCK_HANDED_OUT);
 }
 
+PROCESS_LOCK(one_at_a_time, PROCESS_LOCK_MOVE, NULL);
+
 bool pool_move_to_arena(block *b) {
-    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     assert(atomic_load_explicit(&b->pins, memory_order_relaxed));
     if (b->class != LARGE || b->external || b->device) return false;
     if (!b->arena_offset && !may_move(b)) return false;
-    pthread_mutex_lock(&one_at_a_time);
+    process_lock_take(&one_at_a_time);
     if (!b->arena_offset) atomic_store(&b->arena_offset, arena_move(b->bytes, b->capacity));
-    pthread_mutex_unlock(&one_at_a_time);
+    process_lock_release(&one_at_a_time);
     return b->arena_offset != 0;
 }
 
@@ -333,7 +335,7 @@ static void give_large(block *b) {
     block *surplus[LARGE_IDLE_MAX + 1];
     size_t surplus_count = 0;
     int64_t now = now_ms();
-    pthread_mutex_lock(&pool.lock);
+    process_lock_take(&pool_lock);
     if (!pool.large_bytes_max) pool.large_bytes_max = idle_bytes_max();
     if (pool.large_count && now - pool.large[0].since_ms >= pool.large_ms_max)
         surplus[surplus_count++] = remove_large(0);
@@ -346,21 +348,21 @@ static void give_large(block *b) {
         pool.large[pool.large_count++] = (idle_large){ b, now };
         pool.large_bytes += b->capacity;
     }
-    pthread_mutex_unlock(&pool.lock);
+    process_lock_release(&pool_lock);
     while (surplus_count) free_large(surplus[--surplus_count]);
 }
 
 void pool_keep_for(int64_t ms) {
-    pthread_mutex_lock(&pool.lock);
+    process_lock_take(&pool_lock);
     pool.large_ms_max = ms;
-    pthread_mutex_unlock(&pool.lock);
+    process_lock_release(&pool_lock);
 }
 
 // ---- All ----------------------------------------------------------------------------------------
 void pool_trim(void) {
     drain(NULL);
     block *blocks = NULL, *large[LARGE_IDLE_MAX];
-    pthread_mutex_lock(&pool.lock);
+    process_lock_take(&pool_lock);
     for (unsigned i = 0; i < CLASS_COUNT; i++) {
         for (block *b; (b = pop(&pool.classes[i]));) {
             b->context = blocks;
@@ -371,15 +373,15 @@ void pool_trim(void) {
     size_t large_count = pool.large_count;
     for (size_t i = 0; i < large_count; i++) large[i] = pool.large[i].block;
     pool.large_count = pool.large_bytes = 0;
-    pthread_mutex_unlock(&pool.lock);
+    process_lock_release(&pool_lock);
     free_all(blocks);
     while (large_count) free_large(large[--large_count]);
 }
 
 size_t pool_idle_bytes(void) {
-    pthread_mutex_lock(&pool.lock);
+    process_lock_take(&pool_lock);
     size_t bytes = pool.classes_bytes + pool.large_bytes;
-    pthread_mutex_unlock(&pool.lock);
+    process_lock_release(&pool_lock);
     return bytes;
 }
 

@@ -27,7 +27,7 @@ enum { GDB_LIMIT_S = 30 };
 // Returns whether gdb was found and could attach. It needs a limit of its own: it may wait for the
 // kernel forever.
 static bool print_by_gdb(pid_t pid, int output_fd) {
-    pid_t shell = fork();
+    pid_t shell = _Fork();  // without handlers of fork: this thread may hold a lock
     if (shell < 0) return false;
     if (shell == 0) {
         char command[1024];

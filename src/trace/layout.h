@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum {
-    TRACE_VERSION = 1,
+    TRACE_VERSION = 2,
     TRACE_THREADS = 64,  // that record at one time; threads beyond that record nothing
     TRACE_AGENTS = 4,    // of one process that have tables
     TRACE_STRINGS_BYTES = 256 * 1024,
@@ -55,7 +55,7 @@ typedef struct trace_header {
     char job[64];    // the id that the launcher prints; ""
     // Of the process that has switched |levels| on for a time; 0: none. It has a lock (flock) on the memory meanwhile.
     int32_t tracer;
-    uint32_t levels_before;  // which are on again afterwards
+    _Atomic uint32_t own_levels;  // of the process: which are on again afterwards
 } trace_header;
 
 // One event.

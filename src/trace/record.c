@@ -1,6 +1,7 @@
 #include "trace/record.h"
 
 #include "base/mutation.h"
+#include "base/process_lock.h"
 #include "trace/clock.h"
 #include "trace/region.h"
 
@@ -24,15 +25,17 @@ typedef struct ring {
 static _Thread_local ring here;
 
 // Rings stay mapped: the next thread with the row continues.
+static void forget_in_child(void);
+
+PROCESS_LOCK(rings_lock, PROCESS_LOCK_LEAF, forget_in_child);
 static struct {
-    pthread_mutex_t lock;
     pthread_once_t once;
     pthread_key_t key;
     bool has_key;
     trace_event *records[TRACE_THREADS];
     bool is_taken[TRACE_THREADS];
     uint64_t heads[TRACE_THREADS];
-} rings = { .lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT };
+} rings = { .once = PTHREAD_ONCE_INIT };
 
 static trace_thread_row *thread_rows(const trace_memory *m) {
     return (trace_thread_row *)((char *)m->header + trace_threads_at());
@@ -43,11 +46,11 @@ static trace_thread_row *thread_rows(const trace_memory *m) {
 enum { NAMES_MAX = 4096 };  // a power of two
 
 // By the hash of the text: offsets of strings, so that the table holds no text of its own.
+PROCESS_LOCK(names_lock, PROCESS_LOCK_LEAF, NULL);
 static struct {
-    pthread_mutex_t lock;
     uint32_t offsets[NAMES_MAX];
     int count;
-} names = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} names;
 
 static uint32_t hash_of(const char *text) {
     uint32_t h = 2166136261u;
@@ -73,7 +76,7 @@ uint32_t trace_name(const char *text) {
     if (!m || !text || !*text) return 0;
     char *strings = (char *)m->header + trace_strings_at();
     uint32_t at = 0;
-    pthread_mutex_lock(&names.lock);
+    process_lock_take(&names_lock);
     for (uint32_t i = hash_of(text) % NAMES_MAX;; i = (i + 1) % NAMES_MAX) {
         uint32_t found = names.offsets[i];
         if (found && strncmp(strings + found, text, TRACE_STRINGS_BYTES - found) != 0) continue;
@@ -81,7 +84,7 @@ uint32_t trace_name(const char *text) {
         names.offsets[i] = at;
         break;
     }
-    pthread_mutex_unlock(&names.lock);
+    process_lock_release(&names_lock);
     return at;
 }
 
@@ -96,24 +99,21 @@ int trace_thread_id(void) {
 static void give_ring_back(void *row) {
     int i = (int)(intptr_t)row - 1;
     const trace_memory *m = trace_region();
-    pthread_mutex_lock(&rings.lock);
+    process_lock_take(&rings_lock);
     rings.heads[i] = here.head;
     rings.is_taken[i] = false;
     if (m) atomic_store_explicit(&thread_rows(m)[i].tid, 0, memory_order_relaxed);
-    pthread_mutex_unlock(&rings.lock);
+    process_lock_release(&rings_lock);
     here = (ring){ .is_refused = true };
 }
 
 // A process that fork has made has neither the memory nor the other threads.
 static void forget_in_child(void) {
     here = (ring){ 0 };
-    pthread_mutex_init(&rings.lock, NULL);
-    pthread_mutex_init(&names.lock, NULL);
 }
 
 static void make_key(void) {
     rings.has_key = pthread_key_create(&rings.key, give_ring_back) == 0;
-    pthread_atfork(NULL, NULL, forget_in_child);
 }
 
 static int find_row(const trace_memory *m) {
@@ -129,7 +129,7 @@ static int find_row(const trace_memory *m) {
 
 static bool take_ring(const trace_memory *m) {
     pthread_once(&rings.once, make_key);
-    pthread_mutex_lock(&rings.lock);
+    process_lock_take(&rings_lock);
     int i = rings.has_key ? find_row(m) : -1;
     if (i >= 0) rings.is_taken[i] = pthread_setspecific(rings.key, (void *)(intptr_t)(i + 1)) == 0;
     if (i < 0 || !rings.is_taken[i]) {
@@ -145,7 +145,7 @@ static bool take_ring(const trace_memory *m) {
         snprintf(r->name, sizeof r->name, "%s", name);
         atomic_store_explicit(&r->tid, trace_thread_id(), memory_order_relaxed);
     }
-    pthread_mutex_unlock(&rings.lock);
+    process_lock_release(&rings_lock);
     return !here.is_refused;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/memory_kinds.h"
+#include "base/process_lock.h"
 #include "base/variables.h"
 #include "trace/clock.h"
 #include "trace/kinds.h"
@@ -22,7 +23,6 @@ static const _Atomic uint32_t off;
 _Atomic(const _Atomic uint32_t *) trace_levels = &off;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t rows = PTHREAD_MUTEX_INITIALIZER;
 static int region_fd = -1;
 static trace_memory memory;
 static const trace_memory *_Atomic region;  // &memory once it is open
@@ -154,21 +154,23 @@ static void write_header(trace_header *h, const wish *w) {
     gethostname(h->host, sizeof h->host - 1);
     copy_text(h->mark, sizeof h->mark, inner ? inner + 1 : mark);
     copy_text(h->job, sizeof h->job, getenv("TORCHELASTIC_RUN_ID"));
-    atomic_store(&h->string_bytes, 1);  // ""
-    // Levels that a tool has requested before this process took the memory.
-    uint32_t requested = atomic_load(&h->levels) & TRACE_ALL;
-    if (requested) h->levels_before = w->levels;
+    atomic_store(&h->string_bytes, 1);           // ""
+    atomic_exchange(&h->own_levels, w->levels);  // before the magic
     memcpy(h->magic, TRACE_MAGIC, sizeof h->magic);
-    atomic_store(&h->levels, w->levels | requested);
+    // Added to those that a tool has requested. A tool that has not seen the magic replaces them before this, and looks
+    // again after it.
+    atomic_fetch_or(&h->levels, w->levels);
 }
+
 // ---- Its life -----------------------------------------------------------------------------------
 
 // The child has no mapping of the memory.
 static void forget_in_child(void) {
     trace_levels = &off;
     region = NULL;
-    pthread_mutex_init(&rows, NULL);
 }
+
+PROCESS_LOCK(rows, PROCESS_LOCK_LEAF, forget_in_child);  // of |agents|
 
 static void open_once(void) {
     wish w = read_wish();
@@ -180,7 +182,6 @@ static void open_once(void) {
     trace_header *h = memory.header;
     agents = (trace_agent_row *)((char *)h + trace_agents_at());
     write_header(h, &w);
-    pthread_atfork(NULL, NULL, forget_in_child);
     region = &memory;
     trace_levels = &h->levels;
 }
@@ -206,14 +207,14 @@ void *trace_map(uint64_t offset, uint64_t size) {
 int trace_agent_open(void) {
     int found = -1;
     if (!region) return -1;
-    pthread_mutex_lock(&rows);
+    process_lock_take(&rows);
     for (int i = 0; i < TRACE_AGENTS && found < 0; i++) {
         if (agents[i].is_open) continue;
         atomic_store(&agents[i].written, 0);
         agents[i].is_open = 1;
         found = i;
     }
-    pthread_mutex_unlock(&rows);
+    process_lock_release(&rows);
     return found;
 }
 

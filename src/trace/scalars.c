@@ -23,7 +23,8 @@ struct gw_scalars {
     gw_handle handle;
     pthread_mutex_t lock;  // a leaf; guards |size|, and writing
     int fd;
-    off_t size;  // of the file: whole records
+    pid_t process;  // that has opened it: a child of fork would overwrite its records
+    off_t size;     // of the file: whole records
     char path[PATH_MAX];
 };
 
@@ -119,6 +120,7 @@ gw_scalars *gw_scalars_open(gw_scope *s, const char *folder) {
     }
     handle_init(&x->handle, &scalars_class);
     x->fd = -1;
+    x->process = getpid();
     pthread_mutex_init(&x->lock, NULL);
     if (make_file(s, x, folder)) {
         bytes record = { 0 };
@@ -144,6 +146,13 @@ static bool check_name(gw_scope *s, const char *name) {
 
 void gw_scalars_add(gw_scope *s, gw_scalars *to, const char *name, double value, int64_t step) {
     if (!gw_ok(s) || !check_name(s, name) || !to || to == &poison) return;
+    if (to->process != getpid()) {
+        scope_fail(s, GW_WRONG_STATE,
+                   "gw_scalars_add: %.400s is a file of the parent of this process, which was "
+                   "forked: call gw_scalars_open in this process",
+                   to->path);
+        return;
+    }
     bytes record = { 0 };
     event_file_put_scalar(&record, wall_s(), name, (float)value, step);
     pthread_mutex_lock(&to->lock);

@@ -1,7 +1,9 @@
 #include "trace/table.h"
 
+#include "base/crc32c.h"
 #include "base/mem.h"
 #include "testing/testing.h"
+#include "trace/kinds.h"
 #include "trace/layout.h"
 
 #include <stdio.h>
@@ -135,6 +137,36 @@ static void activities_have_texts(void **state) {
     assert_string_equal(text, "all_reduce 14 of group \"world\"");
 }
 
-GW_TESTS(trace_table, peers_beyond_the_sixteen_with_most_bytes_are_added_up,
-         it_reads_what_was_written, it_counts_activities_for_which_there_is_no_room,
-         other_bytes_are_no_table, activities_have_texts);
+// Tools of another version read the memory of a process that runs. Where this test fails, TRACE_VERSION is increased.
+static void the_version_is_that_of_the_bytes(void **state) {
+    (void)state;
+    bytes b = { 0 };
+    const uint64_t layout[] = {
+        sizeof(trace_header),
+        offsetof(trace_header, opened),
+        offsetof(trace_header, levels),
+        offsetof(trace_header, program),
+        offsetof(trace_header, own_levels),
+        sizeof(trace_thread_row),
+        sizeof(trace_agent_row),
+        offsetof(trace_agent_row, tables),
+        trace_memory_bytes(TRACE_RECORDS),
+        TRACE_KIND_COUNT,
+    };
+    for (size_t i = 0; i < sizeof layout / sizeof layout[0]; i++) bytes_put_u64(&b, layout[i]);
+    bytes table = { 0 };
+    write_table(&table, 5);
+    bytes_put(&b, table.data, table.size);
+    assert_false(b.failed);
+    uint32_t sum = crc32c(0, b.data, b.size);
+    bytes_fini(&table);
+    bytes_fini(&b);
+    testing_note("version %d has the bytes 0x%08x", TRACE_VERSION, sum);
+    assert_int_equal(TRACE_VERSION, 2);
+    assert_int_equal(sum, 0xde3e75bc);
+}
+
+GW_TESTS(trace_table, the_version_is_that_of_the_bytes,
+         peers_beyond_the_sixteen_with_most_bytes_are_added_up, it_reads_what_was_written,
+         it_counts_activities_for_which_there_is_no_room, other_bytes_are_no_table,
+         activities_have_texts);

@@ -52,7 +52,6 @@ static void it_reads_the_value_that_it_has_written(void **state) {
         if (v.kind == GW_LIST)
             assert_string_equal(gw_string_of(s, gw_list_get(s, v.as.list, 1)), "four");
         error_value_release(back.value);
-        assert_int_equal(gw_error_value(s, &back).kind, GW_NONE);
         bytes_fini(&b);
     }
     scope_close_unread(s);
@@ -62,8 +61,7 @@ static void an_error_without_a_value_has_size_0(void **state) {
     (void)state;
     gw_error back, error, none = { .status = GW_REMOTE }, gone = { .status = GW_REMOTE };
     bytes b = { 0 };
-    gone.value = error_value_make("x", 1);
-    error_value_release(gone.value);
+    gone.value = UINT64_MAX;
     encode_value_of_error(&b, &none);
     encode_value_of_error(&b, &gone);
     assert_int_equal(b.size, 8);

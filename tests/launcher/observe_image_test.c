@@ -14,6 +14,7 @@
 #include "../support/images.h"
 #include "../support/launched.h"
 #include "../support/memories.h"
+#include "base/crc32c.h"
 #include "observe/dump.h"
 #include "observe/hang.h"
 #include "observe/text.h"
@@ -130,7 +131,7 @@ static void a_memory_that_is_none_is_refused_with_a_reason(void **state) {
     REFUSED(magic[0], 0, "not complete yet");
     REFUSED(owner, 0, "no process has taken it");
     REFUSED(owner, -5, "no process has taken it");
-    REFUSED(version, 2, "it has version 2; this gradwire reads version 1");
+    REFUSED(version, 3, "it has version 3; this gradwire reads version 2");
     REFUSED(ring_records, 0, "0 records a thread");
     REFUSED(ring_records, 1025, "1025 records a thread");
     REFUSED(ring_records, 512, "512 records a thread");
@@ -340,6 +341,21 @@ static void a_file_has_what_the_images_have(void **state) {
     remove_folder(folder);
 }
 
+// Files are read by tools of other versions. Where this test fails, DUMP_VERSION is increased.
+static void the_version_of_a_file_is_that_of_its_bytes(void **state) {
+    (void)state;
+    images x;
+    bytes b;
+    fill(&x);
+    encode(&x, DUMP_BYTES, &b);
+    uint32_t sum = crc32c(0, b.data, b.size);
+    testing_note("version %d has the bytes 0x%08x", DUMP_VERSION, sum);
+    assert_int_equal(DUMP_VERSION, 2);
+    assert_int_equal(sum, 0xb5d52b2d);
+    bytes_fini(&b);
+    images_close(&x);
+}
+
 static void the_newest_records_fit_into_a_file(void **state) {
     (void)state;
     images x;
@@ -403,9 +419,9 @@ static void a_file_that_is_none_is_refused_with_the_place(void **state) {
     bytes_put_u8(&b, 0);
     assert_false(dump_decode(b.data, b.size, &read, &count, why, sizeof why));
     assert_non_null(strstr(why, "1 bytes mean nothing"));
-    b.data[8] = 2;
+    b.data[8] = 3;
     assert_false(dump_decode(b.data, b.size, &read, &count, why, sizeof why));
-    assert_string_equal(why, "at byte 16: it has version 2; this gradwire reads version 1");
+    assert_string_equal(why, "at byte 16: it has version 3; this gradwire reads version 2");
     b.data[3] = 'x';
     assert_false(dump_decode(b.data, b.size, &read, &count, why, sizeof why));
     assert_string_equal(why, "at byte 8: it is no dump of gradwire");
@@ -444,6 +460,6 @@ GW_TESTS(observe_image, an_image_has_what_is_in_the_memory, tables_are_read_with
          a_memory_that_is_none_is_refused_with_a_reason, a_memory_that_is_cut_is_refused,
          texts_are_terminated_and_clean, a_table_that_is_none_is_left_out,
          no_byte_of_the_memory_is_trusted, records_are_whole_while_the_process_writes,
-         a_file_has_what_the_images_have, the_newest_records_fit_into_a_file,
-         a_file_that_cannot_be_written_leaves_the_old_one,
+         a_file_has_what_the_images_have, the_version_of_a_file_is_that_of_its_bytes,
+         the_newest_records_fit_into_a_file, a_file_that_cannot_be_written_leaves_the_old_one,
          a_file_that_is_none_is_refused_with_the_place, no_byte_of_a_file_is_trusted);

@@ -378,7 +378,7 @@ static void a_memory_that_cannot_be_read_is_reported(void **state) {
     assert_int_equal(r.code, 0);
     assert_non_null(
         strstr(r.err, " cannot be read; the first: the records of a worker, which process "));
-    assert_non_null(strstr(r.err, ": it has version 2; this gradwire reads version 1\n"));
+    assert_non_null(strstr(r.err, ": it has version 3; this gradwire reads version 2\n"));
     forget(r);
     r = RUN("ps", "no-such-job");
     assert_int_equal(r.code, 1);

@@ -2,6 +2,8 @@
 #include "testing/testing.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,8 @@
 #include "observe/dump.h"
 #include "observe/find.h"
 #include "observe/levels.h"
+#include "recorder/recorder.h"
+#include "recorder/recorder_main.h"
 
 // ---- A memory made by hand ----------------------------------------------------------------------
 
@@ -205,12 +209,40 @@ static void steps_of_an_elastic_job_have_numbers(void **state) {
     memory_close(&m);
 }
 
+// ---- The recorder of gradwire run ---------------------------------------------------------------
+
+// A memory that another tool traces is not in the trace, and the launcher prints why.
+static void a_recorder_says_which_memories_are_left_out(void **state) {
+    (void)state;
+    path folder = make_folder(), file = in_folder(folder, "t.json");
+    trace_option o = { .levels = TRACE_CALL };
+    snprintf(o.file, sizeof o.file, "%s", file.text);
+    for (int readable = 0; readable < 2; readable++) {
+        recorder r;
+        memory m[2] = { memory_open(3), memory_open(3) };
+        char text[RECORDER_TEXT_SIZE], why[IMAGE_WHY_SIZE];
+        int locked = open_again(&m[0], O_RDWR);
+        assert_true(levels_switch_on(locked, TRACE_PASS, why, sizeof why));
+        assert_true(recorder_open(&r, &o));
+        for (int i = 0; i <= readable; i++) assert_true(recorder_add(&r, m[i].fd));
+        recorder_finish(&r, file.text, text, sizeof text);
+        testing_note("%s", text);
+        snprintf(why, sizeof why, "process %d traces it at the moment", (int)getpid());
+        assert_non_null(strstr(text, why));
+        assert_non_null(
+            strstr(text, readable ? "the trace of 1 worker process is in " : "there is no trace"));
+        close(locked);
+        for (int i = 0; i < 2; i++) memory_close(&m[i]);
+    }
+    remove_folder(folder);
+}
+
 // ---- Levels -------------------------------------------------------------------------------------
 
 static void levels_are_as_before_when_a_capture_ends(void **state) {
     (void)state;
     memory m = memory_open(0);
-    atomic_store(&memory_header(&m)->levels, TRACE_COLL);
+    memory_header(&m)->own_levels = memory_header(&m)->levels = TRACE_COLL;
     capture *c = open_capture(&m, (capture_options){ .levels = TRACE_CALL });
     assert_int_equal(memory_header(&m)->levels, TRACE_COLL | TRACE_CALL);
     assert_int_equal(memory_header(&m)->tracer, getpid());
@@ -232,7 +264,7 @@ static void a_memory_that_is_taken_after_the_end_has_its_levels(void **state) {
     for (int i = 0; i < 3; i++) {
         m[i] = memory_open(0);
         if (i) memory_header(&m[i])->magic[0] = '\0';  // not taken yet
-        if (i) memory_header(&m[i])->levels = 0;
+        if (i) memory_header(&m[i])->own_levels = memory_header(&m[i])->levels = 0;
         if (i) levels_request(m[i].fd, TRACE_CALL);
         if (i < 2) assert_true(capture_add(c, open_again(&m[i], O_RDWR), why, sizeof why));
     }
@@ -244,7 +276,7 @@ static void a_memory_that_is_taken_after_the_end_has_its_levels(void **state) {
     for (int i = 1; i < 3; i++) {
         assert_int_equal(memory_header(&m[i])->levels, TRACE_CALL);
         // As a process does that takes it.
-        memory_header(&m[i])->levels_before = TRACE_JOB;
+        memory_header(&m[i])->own_levels = TRACE_JOB;
         memory_header(&m[i])->magic[0] = TRACE_MAGIC[0];
         memory_header(&m[i])->levels = TRACE_JOB | TRACE_CALL;
     }
@@ -287,6 +319,45 @@ static void levels_that_a_killed_tool_has_left_are_switched_back_by_the_next(voi
     capture_close(open_capture(&m, (capture_options){ .levels = TRACE_CALL }));
     assert_int_equal(memory_header(&m)->levels, TRACE_DEFAULT);
     memory_close(&m);
+}
+
+typedef struct taker {
+    memory m;
+    _Atomic bool begins;
+} taker;
+
+// As region.c does.
+static void *take_memory(void *context) {
+    taker *t = context;
+    trace_header *h = memory_header(&t->m);
+    while (!t->begins) sched_yield();
+    atomic_exchange(&h->own_levels, TRACE_JOB);
+    h->magic[0] = TRACE_MAGIC[0];
+    atomic_fetch_or(&h->levels, TRACE_JOB);
+    return NULL;
+}
+
+// A tool that switches levels on while a process takes the memory loses none of both.
+static void levels_are_added_while_a_process_takes_the_memory(void **state) {
+    (void)state;
+    char why[IMAGE_WHY_SIZE];
+    for (int i = 0; i < 100; i++) {
+        taker t = { .m = memory_open(0) };
+        pthread_t thread;
+        trace_header *h = memory_header(&t.m);
+        h->magic[0] = '\0';
+        h->own_levels = h->levels = 0;
+        assert_int_equal(pthread_create(&thread, NULL, take_memory, &t), 0);
+        int fd = open_again(&t.m, O_RDWR);
+        t.begins = true;
+        assert_true(levels_switch_on(fd, TRACE_CALL, why, sizeof why));
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(h->levels, TRACE_JOB | TRACE_CALL);
+        levels_switch_back(fd);
+        assert_int_equal(h->levels, TRACE_JOB);
+        close(fd);
+        memory_close(&t.m);
+    }
 }
 
 static void a_memory_that_cannot_be_written_is_refused(void **state) {
@@ -451,9 +522,10 @@ GW_TESTS(trace_capture, more_records_are_kept_than_a_ring_has, full_rings_are_re
          records_that_are_overwritten_first_are_counted,
          later_records_are_left_out_when_there_is_no_room, a_head_that_goes_back_does_no_harm,
          only_the_wanted_steps_are_kept, steps_of_an_elastic_job_have_numbers,
-         levels_are_as_before_when_a_capture_ends,
+         a_recorder_says_which_memories_are_left_out, levels_are_as_before_when_a_capture_ends,
          a_memory_that_is_taken_after_the_end_has_its_levels, a_second_capture_is_refused,
          levels_that_a_killed_tool_has_left_are_switched_back_by_the_next,
+         levels_are_added_while_a_process_takes_the_memory,
          a_memory_that_cannot_be_written_is_refused, a_running_job_is_traced_for_a_time,
          a_signal_ends_a_trace_and_the_levels_are_as_before,
          a_killed_trace_leaves_levels_that_the_next_switches_back, the_end_of_the_job_ends_a_trace,

@@ -250,6 +250,42 @@ static void a_signal_of_the_program_ends_a_wait(void **state) {
     assert_true(after.sa_handler == trip && !(after.sa_flags & SA_RESTART));
 }
 
+static void *handle_here(void *unused) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    while (!wait_has_ended) {
+        kill(getpid(), SIGINT);
+        sched_yield();
+    }
+    return unused;
+}
+
+// As a thread of another library may: the waiting thread does not notice, and its function is called all the same.
+static void a_signal_that_another_thread_handles_ends_a_wait(void **state) {
+    (void)state;
+    struct sigaction action = { .sa_handler = trip };
+    sigset_t set;
+    sigemptyset(&action.sa_mask);
+    assert_int_equal(sigaction(SIGINT, &action, NULL), 0);
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    gw_scope *root = open_alone(), *s = gw_scope_open(root);
+    gw_scope_set_interrupt(s, poll, &polls);
+    pthread_t other;
+    assert_int_equal(pthread_create(&other, NULL, handle_here, NULL), 0);
+    gw_wait(s, gw_future_open(s));
+    wait_has_ended = true;
+    assert_int_equal(gw_scope_error(s)->status, GW_CANCELLED);
+    gw_scope_clear(s);
+    assert_true(pthread_equal(handled_on, other));
+    assert_int_equal(pthread_join(other, NULL), 0);
+    gw_scope_close_up(s);
+    close_alone(root);
+}
+
 static const int all_signals[] = { SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGALRM, SIGPIPE,  SIGCHLD,
                                    SIGUSR1, SIGUSR2, SIGURG,  SIGIO,   SIGPROF, SIGVTALRM };
 enum { SIGNALS = sizeof all_signals / sizeof all_signals[0] };
@@ -285,4 +321,4 @@ static void the_library_changes_no_handler(void **state) {
 GW_TESTS(binding, threads_of_the_program_reply_to_calls,
          a_reply_after_the_end_of_its_call_has_no_effect,
          a_forked_process_ends_without_effect_on_its_parent, a_signal_of_the_program_ends_a_wait,
-         the_library_changes_no_handler);
+         a_signal_that_another_thread_handles_ends_a_wait, the_library_changes_no_handler);

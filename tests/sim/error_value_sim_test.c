@@ -2,6 +2,8 @@
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
+#include "base/error_value.h"
+
 #include "base/mem.h"
 #include <gradwire.h>
 #include <gradwire/binding.h>
@@ -219,12 +221,20 @@ static void outlive(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_int_of(s, gw_error_value(s, &e)), 7);  // |f| has the error
     gw_drop(s, f);
     for (int i = 0; i < 3; i++) gw_rpc_sync(s, 1, "valued_echo", 1);  // futures are freed in tasks
+    gw_scope_fail(s, &e);
+    assert_int_equal(gw_error_value(s, gw_scope_error(s)).as.integer, 7);
+    gw_scope_clear(s);
+    for (int i = 0; i < ERROR_VALUES_RECENT; i++) {
+        gw_fail_with_value(s, GW_REMOTE, gw_value_of(i), "another");
+        gw_scope_clear(s);
+    }
     assert_int_equal(gw_error_value(s, &e).kind, GW_NONE);
     gw_scope_fail(s, &e);
     assert_int_equal(gw_error_value(s, gw_scope_error(s)).kind, GW_NONE);
     gw_scope_clear(s);
 }
 
+// And for a while after that: the error of a scope that has closed can be passed on.
 static void it_lives_as_long_as_a_holder_of_the_error(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, outlive, NULL);

@@ -2,6 +2,8 @@
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
+#include "call/calls.h"
+
 #include <gradwire.h>
 #include <gradwire/binding.h>
 #include <string.h>
@@ -213,6 +215,75 @@ static void members_of_a_collective_may_interrupt_their_waits(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, reduce_later, NULL);
 }
 
+// ---- Flow control -------------------------------------------------------------------------------
+
+// 32 KB, which are sent and not lent.
+static gw_tensor *queued(gw_scope *s) {
+    return gw_ones(s, GW_F32, 8000);
+}
+
+static void begin_async(gw_scope *s) {
+    gw_future *f = gw_rpc_async(s, 1, "interrupt_echo", queued(s));
+    assert_int_equal(gw_future_error(f)->status, GW_CANCELLED);
+}
+
+static void begin_all(gw_scope *s) {
+    gw_rpc_async_all(s, gw_rpc_workers(s, NULL) + 1, 1, "interrupt_echo", queued(s));
+}
+
+static void begin_remote(gw_scope *s) {
+    gw_remote(s, 1, "interrupt_echo", queued(s));
+}
+
+static void begin_notify(gw_scope *s) {
+    gw_rpc_notify(s, 1, "interrupt_echo", queued(s));
+}
+
+static void (*const beginnings[])(gw_scope *s) = { begin_async, begin_all, begin_remote,
+                                                   begin_notify };
+
+// 3 MB take half a second through a window of 4 KiB. Returns the last call.
+static gw_future *fill_queue(gw_scope *s) {
+    uint64_t *limit = &calls_of(s->agent)->limits.backlog_bytes;
+    gw_future *f = NULL;
+    *limit = LIMIT_BACKLOG_BYTES;
+    for (int i = 0; i < 100; i++) f = gw_rpc_async(s, 1, "interrupt_echo", queued(s));
+    *limit = 100000;
+    return f;
+}
+
+static void wait_for_a_long_queue(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
+        polls p = { 0 };
+        gw_scope *s = gw_scope_open(root);
+        gw_scope_set_interrupt(s, poll, &p);
+        testing_note("beginning %d", (int)i);
+        gw_future *last = fill_queue(s);
+        p = (polls){ .ends_at = 1 };
+        beginnings[i](s);
+        assert_int_equal(p.count, 1);
+        expect_interrupted(s);
+        p = (polls){ .ends_at = 1 };
+        gw_wait(s, last);
+        assert_int_equal(p.count, 1);
+        expect_interrupted(s);
+        gw_wait(s, last);
+        assert_true(gw_ok(s));
+        gw_scope_close_up(s);
+    }
+}
+
+static void an_interrupted_start_of_a_call_fails_its_scope_once(void **state) {
+    (void)state;
+    cluster_run(1,
+                (cluster_options){ .world_size = 2,
+                                   .timeout_ms = CLUSTER_NO_TIMEOUT,
+                                   .network = { .delay_max_us = 2000, .window_bytes = 4096 } },
+                wait_for_a_long_queue, NULL);
+}
+
 // ---- Leaving ------------------------------------------------------------------------------------
 
 static void interrupt_shutdown(gw_scope *root, int rank, void *context) {
@@ -242,4 +313,5 @@ static void an_interrupted_shutdown_leaves(void **state) {
 
 GW_TESTS(interrupt_sim, the_future_stays_as_it_is, the_call_continues,
          scopes_opened_later_have_it_too, each_wait_can_be_interrupted,
-         members_of_a_collective_may_interrupt_their_waits, an_interrupted_shutdown_leaves);
+         members_of_a_collective_may_interrupt_their_waits,
+         an_interrupted_start_of_a_call_fails_its_scope_once, an_interrupted_shutdown_leaves);

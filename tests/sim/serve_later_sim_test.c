@@ -177,6 +177,38 @@ static void calls_of_a_worker_that_has_ended_do_not_run(void **state) {
     assert_int_equal(started, 0);
 }
 
+static void meet_before_serving(gw_scope *s, int rank, void *context) {
+    (void)context;
+    int count;
+    const gw_worker *all = gw_rpc_workers(s, &count);
+    gw_future *queued = rank ? gw_rpc_async(s, 0, "later_inline", 4) : NULL;
+    gw_scope_set_timeout(s, 20000);
+    gw_rpc_barrier(s, all, count);
+    gw_list *names = gw_rpc_all_gather(s, all, count, rank);
+    for (int i = 0; i < count; i++) assert_int_equal(gw_int_of(s, gw_list_get(s, names, i)), i);
+    gw_group *world = gw_group_world(s);
+    if (rank) gw_send(s, world, gw_ones(s, GW_F32, 2), 0);
+    for (int i = 1; !rank && i < count; i++) gw_recv(s, world, i);
+    if (!rank) gw_rref_set_name(s, gw_rref_open(s, 6), "six");
+    gw_rref *six = rank ? gw_named(s, 0, "six") : NULL;
+    if (rank) assert_int_equal(gw_int_of(s, gw_to_here_value(s, six)), 6);
+    assert_true(gw_ok(s));
+    if (!rank) prepare_and_serve(s);
+    if (queued) assert_int_equal(gw_int_of(s, gw_wait(s, queued)), 4);
+}
+
+// They run no function of the program. The first worker leads all of them.
+static void collectives_messages_and_names_do_not_wait(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        reset();
+        cluster_run(seed, (cluster_options){ .world_size = 3, .serves_later = { true } },
+                    meet_before_serving, NULL);
+        assert_int_equal(early, 0);
+        assert_int_equal(started, 2);
+    }
+}
+
 static void without_a_job_it_is_an_error(void **state) {
     (void)state;
     gw_scope *root = gw_scope_open(NULL);
@@ -187,5 +219,5 @@ static void without_a_job_it_is_an_error(void **state) {
 
 GW_TESTS(serve_later_sim, calls_wait_until_the_worker_serves,
          they_start_in_the_order_of_their_scope, a_call_that_ends_before_does_not_run,
-         gw_rpc_shutdown_serves_them, calls_of_a_worker_that_has_ended_do_not_run,
-         without_a_job_it_is_an_error);
+         gw_rpc_shutdown_serves_them, collectives_messages_and_names_do_not_wait,
+         calls_of_a_worker_that_has_ended_do_not_run, without_a_job_it_is_an_error);

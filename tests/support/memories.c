@@ -81,6 +81,7 @@ memory memory_open(uint64_t count) {
                          .start_time = 5,
                          .opened = trace_now(TRACE_CLOCK_MONOTONIC),
                          .levels = TRACE_DEFAULT,
+                         .own_levels = TRACE_DEFAULT,
                          .string_bytes = 1,
                          .program = "train",
                          .job = "job" };

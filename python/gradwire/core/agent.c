@@ -225,6 +225,33 @@ static void await_users(void) {
     }
 }
 
+enum { BODIES_MS = 5000 };
+
+// Functions that still run have been cancelled, or gw_rpc_leave has waited 30 s for them. They cannot be ended from outside.
+static bool await_bodies(void) {
+    struct timespec pause = { .tv_nsec = 10 * 1000 * 1000 };
+    for (int waited_ms = 0; serve_running() && waited_ms < BODIES_MS; waited_ms += 10) {
+        Py_BEGIN_ALLOW_THREADS
+        nanosleep(&pause, NULL);
+        Py_END_ALLOW_THREADS
+    }
+    return !serve_running();
+}
+
+// Closing the scope waits for the threads of the pool. So the agent, which has left the job, is left behind with those that
+// do not end.
+static void close_agent(gw_scope *s) {
+    if (await_bodies()) {
+        close_scope(s);
+        return;
+    }
+    int count = serve_running();
+    gw_scope_clear(s);
+    PySys_WriteStderr("gradwire: %.127s has left the job, but still runs %d function%s that other "
+                      "workers have called\n",
+                      gw_rpc_self(s).name, count, count == 1 ? "" : "s");
+}
+
 // A function that a worker calls would wait for its own end, and so would a handler of a signal that arrives in a call.
 static bool begin_ending(void) {
     const char *why = is_ending ? "shutdown or leave is under way already"
@@ -242,7 +269,7 @@ static bool end_agent(void) {
     gw_error error = *gw_scope_error(s);
     bool is_interrupted = PyErr_Occurred() || PyErr_CheckSignals() < 0;
     root = NULL;
-    close_scope(s);
+    close_agent(s);
     is_ending = false;
     if (error.status && !is_interrupted) raise_error(NULL, &error);
     return !is_interrupted && !error.status;

@@ -119,6 +119,7 @@ bool tensors_add_types(PyObject *module);
 // Fills |r| with the functions of the Python part. False: an exception is set.
 bool serve_register(gw_scope *root, gw_registry *r, PyObject *functions, PyObject *classes,
                     bool pickles);
+int serve_running(void);  // functions and methods that run for other workers now
 PyObject *
 served_object(gw_scope *s,
               gw_rref *r);  // of this worker, as a new reference; NULL: an exception is set

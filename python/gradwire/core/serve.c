@@ -24,6 +24,12 @@ static gw_value take_result(gw_scope *s, const gw_args *a, PyObject *result) {
     return is_value ? v : gw_none();
 }
 
+static int running;  // bodies; guarded by the GIL
+
+int serve_running(void) {
+    return running;
+}
+
 static bool enter(gw_scope *s, gw_scope **out_outer, PyGILState_STATE *out_state) {
     if (!gil_enter(out_state)) {
         gw_fail(s, GW_DISCONNECTED, "the interpreter of this worker has ended");
@@ -31,10 +37,12 @@ static bool enter(gw_scope *s, gw_scope **out_outer, PyGILState_STATE *out_state
     }
     *out_outer = scope_of_body();
     scope_set_body(s);
+    running++;
     return true;
 }
 
 static void leave(gw_scope *outer, PyGILState_STATE state) {
+    running--;
     scope_set_body(outer);
     gil_leave(state);
 }
@@ -136,7 +144,7 @@ static bool add_classes(gw_scope *s, gw_registry *r, PyObject *classes) {
 static void add_pickled(gw_scope *s, gw_registry *r) {
     add_function(s, r, "py.call", NULL);
     add_class(s, r, "py.object", NULL);
-    static const char *const methods[] = { "call", "fetch", "id" };
+    static const char *const methods[] = { "call", "fetch", "_py_id" };
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         gw_registry_add_method(s, r, "py.object", methods[i], GW_POOL, NULL, run_method);
 }

@@ -161,21 +161,43 @@ bool gw_cancelled(gw_scope *s) {
 
 enum { POLL_NS = 100 * 1000 * 1000 };  // gw_scope_set_interrupt
 
+// What the wait is for may have happened while the function ran: then the next wait of |s| ends instead, which may be of
+// the same operation.
+static void end_by_interrupt(gw_scope *s, bool ends, bool has_happened) {
+    s->is_interrupted = ends && !has_happened;
+    s->next_is_interrupted = ends && has_happened;
+}
+
+// An operation of several short waits polls as one long wait does. A time that has long passed is that of an earlier
+// operation.
+static int64_t next_poll_ns(agent *a, gw_scope *s) {
+    int64_t now_ns = env_now_ns(a->env);
+    if (s->poll_due_ns + POLL_NS < now_ns || !s->poll_due_ns) s->poll_due_ns = now_ns + POLL_NS;
+    return s->poll_due_ns;
+}
+
 // As env_wait; the function of gw_scope_set_interrupt may end the wait, once for |s|: what follows in |s| is the end of its
 // operation. That function may take locks of the program, so the loop lock is released.
-static bool wait_unless_interrupted(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
-    if (!s->interrupt || s->is_interrupted) return env_wait(a->env, w, until_ns);
+static void wait_unless_interrupted(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
+    if (!s->interrupt || s->is_interrupted) {
+        env_wait(a->env, w, until_ns);
+        return;
+    }
+    if (s->next_is_interrupted) {
+        end_by_interrupt(s, true, false);
+        return;
+    }
     w->until_signal = true;
     while (!w->woken) {
-        int64_t next_ns = env_now_ns(a->env) + POLL_NS;
+        int64_t next_ns = next_poll_ns(a, s);
         if (env_wait(a->env, w, next_ns < until_ns ? next_ns : until_ns)) break;
         env_leave(a->env);
         bool ends = s->interrupt(s->interrupt_context);
         env_enter(a->env);
-        s->is_interrupted = ends && !w->woken;
+        s->poll_due_ns = 0;
+        end_by_interrupt(s, ends, w->woken);
         if (s->is_interrupted || env_now_ns(a->env) >= until_ns) break;
     }
-    return w->woken;
 }
 
 static void pause(agent *a, gw_scope *s, waiter *w) {
@@ -278,17 +300,18 @@ static bool resume(agent *a, gw_scope *s, held_turn *entering, int64_t until_ns)
     return entered;
 }
 
-static bool give_up_and_wait(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
+static void give_up_and_wait(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
     // Most waits are of scopes with nothing to give up.
     context *c = context_of(s);
-    if (!c) return wait_unless_interrupted(a, s, w, until_ns);
     gw_error ignored;
-    if (context_check_cancelled(c->scope, &ignored)) return w->woken;
-    // The scope of an object does not lead to |c| while its turn is released.
-    pause(a, c->scope, w);
-    bool woken = wait_unless_interrupted(a, s, w, until_ns);
-    resume(a, c->scope, NULL, ENV_NEVER);
-    return woken;
+    if (!c) {
+        wait_unless_interrupted(a, s, w, until_ns);
+    } else if (!context_check_cancelled(c->scope, &ignored)) {
+        // The scope of an object does not lead to |c| while its turn is released.
+        pause(a, c->scope, w);
+        wait_unless_interrupted(a, s, w, until_ns);
+        resume(a, c->scope, NULL, ENV_NEVER);
+    }
 }
 
 bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
@@ -296,10 +319,13 @@ bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns) {
     uint64_t begun = trace_wait_begins();
     list_append(&a->waits, &here.link);
     observe_begin_on_loop(a);
-    bool woken = give_up_and_wait(a, s, w, until_ns);
+    bool was_interrupted = s->is_interrupted;
+    give_up_and_wait(a, s, w, until_ns);
+    // Turns have been taken again meanwhile.
+    if (w->woken && s->is_interrupted && !was_interrupted) end_by_interrupt(s, true, true);
     list_remove(&here.link);
     trace_wait_ends(begun, a->observer.row, w->what);
-    return woken;
+    return w->woken;
 }
 
 // ---- Entering an object -------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,13 @@ bool error_file_read(const char *path, char *out, size_t size) {
     return text;
 }
 
+static _Atomic bool has_reported;
+
+void error_file_withdraw(void) {
+    const char *path = getenv("TORCHELASTIC_ERROR_FILE");
+    if (atomic_exchange(&has_reported, false) && path) unlink(path);
+}
+
 void error_file_report(const char *worker, const gw_error *error) {
     const char *path = getenv("TORCHELASTIC_ERROR_FILE");
     if (!path || !*path) return;
@@ -69,5 +77,5 @@ void error_file_report(const char *worker, const gw_error *error) {
                        .slot = place.rank,
                        .attempt = place.attempt,
                        .error = error };
-    error_file_write(path, &r);
+    if (error_file_write(path, &r)) has_reported = true;
 }

@@ -8,7 +8,7 @@
 // |made_by| is the worker that has made the error; |function| is the called function, "" if no function was called.
 //
 // A launcher names the file in TORCHELASTIC_ERROR_FILE. A file is written whole or not at all. A failure to write the
-// file has no other effect. Threads: none of these functions has state.
+// file has no other effect. Threads: any.
 #ifndef AGENT_SETTINGS_ERROR_FILE_H
 #define AGENT_SETTINGS_ERROR_FILE_H
 
@@ -31,5 +31,8 @@ bool error_file_read(const char *path, char *out, size_t size);
 
 // The root scope of this process closes with |error|: writes the file that the launcher has named, if any.
 void error_file_report(const char *worker, const gw_error *error);
+
+// The error that this process has reported has not ended its work: removes the file.
+void error_file_withdraw(void);
 
 #endif

@@ -49,6 +49,7 @@ void agent_release(agent *a) {
     map_fini(&a->ranks);
     pthread_mutex_destroy(&a->names);
     process_fork_mark_close(a->mark);
+    if (a->owns_env) env_free(a->env);
     for (int rank = 0; rank < a->member_count; rank++) free_member(a->members[rank]);
     mem_free(a);
 }

@@ -97,6 +97,36 @@ static void its_calls_fail_once_the_root_has_closed(void **state) {
         "alone: the agent is closed: the scope that was given to gw_rpc_init has closed");
 }
 
+// Nothing of the agent is freed while such a scope is open.
+static void it_can_be_used_after_the_root_has_closed(void **state) {
+    (void)state;
+    gw_scope *root = open_alone(), *s = gw_scope_open_of(root);
+    gw_future *f = gw_future_open(s);
+    gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 2));
+    gw_tensor *sent = gw_tensor_of(s, gw_rpc_sync(s, "alone", "gw.mul", x, 3.0));
+    close_alone(root);
+    gw_scope *inner = gw_scope_open(s);
+    gw_scope_set_timeout(inner, 1000000);
+    assert_in_range(gw_scope_time_left_ms(inner), 900000, 1000000);
+    assert_false(gw_cancelled(inner));
+    assert_true(gw_scope_id(inner) != gw_scope_id(s));
+    gw_backward(inner, gw_sum(inner, gw_mul(inner, x, 2.0)));
+    assert_float_equal(gw_item(inner, gw_sum(inner, gw_grad(inner, x))), 4, 0);
+    gw_wait(inner, f);
+    assert_non_null(strstr(gw_scope_error(inner)->text, "alone has left the job"));
+    gw_scope_clear(inner);
+    gw_backward(inner, gw_sum(inner, sent));
+    assert_int_equal(gw_scope_error(inner)->status, GW_WRONG_STATE);
+    gw_scope_clear(inner);
+    gw_future_set(inner, f, 4);
+    gw_scope_clear(inner);
+    gw_cancel(inner, f);
+    gw_wait_any(inner, &f, 1);
+    gw_scope_clear(inner);
+    assert_string_equal(gw_scope_close(inner).text, "");
+    assert_string_equal(gw_scope_close(s).text, "");
+}
+
 static void without_an_agent_it_is_a_root_scope(void **state) {
     (void)state;
     gw_scope *root = gw_scope_open(NULL), *s = gw_scope_open_of(root);
@@ -144,5 +174,6 @@ static void without_memory_it_has_failed(void **state) {
 
 GW_TESTS(agent_attached_scope, threads_open_scopes_while_another_uses_the_root,
          another_thread_may_close_it, it_has_neither_the_error_nor_the_deadline_of_the_root,
-         its_calls_fail_once_the_root_has_closed, without_an_agent_it_is_a_root_scope,
-         its_random_numbers_are_those_of_no_other_scope, without_memory_it_has_failed);
+         its_calls_fail_once_the_root_has_closed, it_can_be_used_after_the_root_has_closed,
+         without_an_agent_it_is_a_root_scope, its_random_numbers_are_those_of_no_other_scope,
+         without_memory_it_has_failed);

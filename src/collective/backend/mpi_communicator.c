@@ -4,6 +4,7 @@
 #include "collective/backend/mpi_communicator.h"
 
 #include "base/mem.h"
+#include "base/process_lock.h"
 #include "base/status.h"
 #include "collective/backend/mpi_library.h"
 
@@ -37,7 +38,7 @@ typedef struct flight {
     int numbers[];  // sizes and offsets, sent and received, four for each member
 } flight;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+PROCESS_LOCK(lock, PROCESS_LOCK_LEAF, NULL);
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static list_node opened;  // communicators to be made
 static bool is_stopping;
@@ -222,17 +223,17 @@ static void free_communicator(mpi_communicator *c) {
 }
 
 static backend_call *next_call(mpi_communicator *c, bool *out_is_aborted) {
-    pthread_mutex_lock(&lock);
+    process_lock_take(&lock);
     list_node *l = list_take(&c->calls);
     *out_is_aborted = c->is_aborted;
-    pthread_mutex_unlock(&lock);
+    process_lock_release(&lock);
     return l ? list_entry(l, backend_call, link) : NULL;
 }
 
 static bool has_closed(mpi_communicator *c) {
-    pthread_mutex_lock(&lock);
+    process_lock_take(&lock);
     bool is_over = c->is_closed && list_is_empty(&c->calls) && !c->flight_count;
-    pthread_mutex_unlock(&lock);
+    process_lock_release(&lock);
     return is_over;
 }
 
@@ -257,9 +258,9 @@ void mpi_communicators_init(void) {
 }
 
 static bool make_opened(const gw_error *why_not) {
-    pthread_mutex_lock(&lock);
+    process_lock_take(&lock);
     list_node *l = list_take(&opened);
-    pthread_mutex_unlock(&lock);
+    process_lock_release(&lock);
     if (!l) return false;
     list_append(&all, l);
     make(list_entry(l, mpi_communicator, link), why_not);
@@ -289,21 +290,21 @@ static bool has_calls(void) {
 }
 
 bool mpi_await(void) {
-    pthread_mutex_lock(&lock);
+    process_lock_take(&lock);
     while (!is_stopping && list_is_empty(&opened) && !air.count && !has_calls())
-        pthread_cond_wait(&changed, &lock);
+        pthread_cond_wait(&changed, &lock.mutex);
     bool stops = is_stopping;
-    pthread_mutex_unlock(&lock);
+    process_lock_release(&lock);
     return !stops;
 }
 
 // ---- Any thread -----------------------------------------------------------------------------------
 
 void mpi_communicators_stop(void) {
-    pthread_mutex_lock(&lock);
+    process_lock_take(&lock);
     is_stopping = true;
     pthread_cond_signal(&changed);
-    pthread_mutex_unlock(&lock);
+    process_lock_release(&lock);
 }
 
 gw_status mpi_communicator_open(const backend_members *m, mpi_communicator **out, gw_error *error) {
@@ -319,33 +320,33 @@ gw_status mpi_communicator_open(const backend_members *m, mpi_communicator **out
     c->count = m->count;
     c->self = m->self;
     list_init(&c->calls);
-    pthread_mutex_lock(&lock);
+    process_lock_take(&lock);
     list_append(&opened, &c->link);
     pthread_cond_signal(&changed);
-    pthread_mutex_unlock(&lock);
+    process_lock_release(&lock);
     *out = c;
     return GW_OK;
 }
 
 void mpi_communicator_start(mpi_communicator *c, backend_call *call) {
-    pthread_mutex_lock(&lock);
+    process_lock_take(&lock);
     list_append(&c->calls, &call->link);
     pthread_cond_signal(&changed);
-    pthread_mutex_unlock(&lock);
+    process_lock_release(&lock);
 }
 
 void mpi_communicator_abort(mpi_communicator *c) {
-    pthread_mutex_lock(&lock);
+    process_lock_take(&lock);
     c->is_aborted = true;
     pthread_cond_signal(&changed);
-    pthread_mutex_unlock(&lock);
+    process_lock_release(&lock);
 }
 
 void mpi_communicator_close(mpi_communicator *c) {
-    pthread_mutex_lock(&lock);
+    process_lock_take(&lock);
     c->is_closed = true;
     pthread_cond_signal(&changed);
-    pthread_mutex_unlock(&lock);
+    process_lock_release(&lock);
 }
 
 #endif

@@ -285,7 +285,8 @@ static const function point_to_point_functions[] = {
     { .name = (char *)"gw.send",
       .where = GW_INLINE,
       .signature = TAKES(1 << GW_INT, 1 << GW_INT, 1 << GW_INT, 1 << GW_TENSOR | 1 << GW_ERROR),
-      .body = send_body },
+      .body = send_body,
+      .starts_unserved = true },
     { 0 },
 };
 

@@ -277,11 +277,13 @@ static const function collective_functions[] = {
     { .name = (char *)"gw.all_gather",
       .where = GW_INLINE,
       .signature = TAKES_COLLECTIVE,
-      .body = all_gather },
+      .body = all_gather,
+      .starts_unserved = true },
     { .name = (char *)"gw.barrier",
       .where = GW_INLINE,
       .signature = TAKES_COLLECTIVE,
-      .body = barrier },
+      .body = barrier,
+      .starts_unserved = true },
     { 0 },
 };
 

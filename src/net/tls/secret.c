@@ -1,6 +1,7 @@
 #include "net/tls/secret.h"
 
 #include "base/mutation.h"
+#include "base/process_lock.h"
 #include "base/status.h"
 #include "base/system_error.h"
 #include "net/tls/certificate.h"
@@ -11,7 +12,6 @@
 #include <openssl/crypto.h>
 #include <openssl/kdf.h>
 #include <openssl/rand.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -275,7 +275,7 @@ gw_status secret_open_file(const char *path, secret **out, gw_error *error) {
 
 // The texts that were read from descriptors, for programs that join again after leaving. They are kept for
 // the lifetime of the process.
-static pthread_mutex_t inherited_lock = PTHREAD_MUTEX_INITIALIZER;
+PROCESS_LOCK(lock, PROCESS_LOCK_LEAF, NULL);
 static secret *inherited;
 static int inherited_fd = -1;
 
@@ -292,7 +292,7 @@ gw_status secret_open_descriptor(int fd, secret **out, gw_error *error) {
     char what[64];
     snprintf(what, sizeof what, "descriptor %d of the key", fd);
     gw_status status = GW_OK;
-    pthread_mutex_lock(&inherited_lock);
+    process_lock_take(&lock);
     if (!inherited || inherited_fd != fd) {
         secret *read = NULL;
         status = open_read(fd, what, &read, error);
@@ -304,6 +304,6 @@ gw_status secret_open_descriptor(int fd, secret **out, gw_error *error) {
         }
     }
     if (!status) status = copy_inherited(out, error);
-    pthread_mutex_unlock(&inherited_lock);
+    process_lock_release(&lock);
     return status;
 }

@@ -11,11 +11,10 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/process_lock.h"
 #include "base/value.h"
 #include <gradwire/amp.h>
 #include <gradwire/ops.h>
-
-#include <pthread.h>
 
 typedef struct kept_cast {
     struct kept_cast *next;  // of those to be freed
@@ -25,11 +24,12 @@ typedef struct kept_cast {
     bool is_recorded;
 } kept_cast;
 
-// Scopes of several threads may be inside the one that casts.
+// Of all caches: scopes of several threads may be inside the one that casts.
+PROCESS_LOCK(lock, PROCESS_LOCK_LEAF, NULL);
+
 typedef struct cast_cache {
-    pthread_mutex_t lock;  // a leaf
-    map casts;             // kept_cast by leaf
-    size_t sweep_count;    // so many are kept when the next sweep is due
+    map casts;           // kept_cast by leaf
+    size_t sweep_count;  // so many are kept when the next sweep is due
 } cast_cache;
 
 // The options of a scope. The last one counts; scopes that were opened before still point to
@@ -57,7 +57,6 @@ static void close_autocast(gw_scope *s, void *data) {
         before = a->before;
         for (map_cursor e = { 0 }; map_next(&a->own.casts, &e);) free_casts(e.value);
         map_fini(&a->own.casts);
-        pthread_mutex_destroy(&a->own.lock);
         mem_free(a);
     }
 }
@@ -69,10 +68,10 @@ static bool is_current(const gw_scope *s, const kept_cast *k, const gw_tensor *x
 
 // A count on the kept cast of |x|, or NULL.
 static gw_tensor *find_cast(gw_scope *s, cast_cache *c, const gw_tensor *x, gw_dtype dtype) {
-    pthread_mutex_lock(&c->lock);
+    process_lock_take(&lock);
     kept_cast *k = map_find(&c->casts, (uint64_t)(uintptr_t)x);
     gw_tensor *found = is_current(s, k, x, dtype) ? handle_retain(k->cast) : NULL;
-    pthread_mutex_unlock(&c->lock);
+    process_lock_release(&lock);
     return found;
 }
 
@@ -100,14 +99,14 @@ static void keep_cast(gw_scope *s, cast_cache *c, gw_tensor *x, gw_tensor *cast)
                       .cast = handle_retain(cast),
                       .version = x->storage->version,
                       .is_recorded = s->grad_enabled };
-    pthread_mutex_lock(&c->lock);
+    process_lock_take(&lock);
     kept_cast *dead = c->casts.count >= c->sweep_count ? sweep(c) : NULL;
     kept_cast *unused = map_take(&c->casts, (uint64_t)(uintptr_t)x);
     if (!map_put(&c->casts, (uint64_t)(uintptr_t)x, k)) {
         k->next = unused;
         unused = k;
     }
-    pthread_mutex_unlock(&c->lock);
+    process_lock_release(&lock);
     free_casts(dead);
     free_casts(unused);
 }
@@ -168,7 +167,6 @@ void gw_autocast(gw_scope *s, gw_dtype dtype) {
     a->before = s->slots[SCOPE_AUTOCAST].data;
     a->dtype = dtype;
     a->cache = s->autocast ? s->autocast->cache : &a->own;
-    pthread_mutex_init(&a->own.lock, NULL);
     scope_set_slot(s, SCOPE_AUTOCAST, a, close_autocast);
     s->autocast = a;
 }

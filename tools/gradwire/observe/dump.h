@@ -14,7 +14,7 @@ enum {
     DUMP_BYTES = 20 * 1000 * 1000,
     DUMP_READ_BYTES_MAX =
         1024 * 1024 * 1024,  // of a file that is read; traces may be larger than dumps
-    DUMP_VERSION = 1,
+    DUMP_VERSION = 2,
     DUMP_IMAGES_MAX = 1024
 };
 

@@ -32,23 +32,23 @@ void levels_request(int fd, uint32_t levels) {
     write_word(fd, levels & TRACE_ALL, offsetof(trace_header, levels));
 }
 
-// Whether a process has taken the memory, and has noted what is to be on after a request.
+// Whether a process has taken the memory, and has noted its own levels.
 static bool is_open(int fd) {
     char magic = 0;
     return pread(fd, &magic, 1, offsetof(trace_header, magic)) == 1 && magic;
 }
 
 static bool write_levels(int fd, uint32_t levels) {
-    uint32_t now = 0, before = 0;
-    bool was_open = is_open(fd);
-    read_word(fd, &now, offsetof(trace_header, levels));
-    if (!was_open)
-        return (now & levels) == levels || write_word(fd, levels, offsetof(trace_header, levels));
-    // Of a request, or of a tool that was killed.
-    read_word(fd, &before, offsetof(trace_header, levels_before));
-    if (!(before & TRACE_ALL)) before = now;
-    return write_word(fd, before, offsetof(trace_header, levels_before)) &&
-           write_word(fd, (before | levels) & TRACE_ALL, offsetof(trace_header, levels));
+    uint32_t now = 0, own = 0;
+    if (!is_open(fd)) {
+        read_word(fd, &now, offsetof(trace_header, levels));
+        if ((now & levels) != levels && !write_word(fd, levels, offsetof(trace_header, levels)))
+            return false;
+    }
+    // Also if the process has taken it meanwhile, and this has replaced its levels.
+    if (!is_open(fd)) return true;
+    return read_word(fd, &own, offsetof(trace_header, own_levels)) &&
+           write_word(fd, (own | levels) & TRACE_ALL, offsetof(trace_header, levels));
 }
 
 bool levels_switch_on(int fd, uint32_t levels, char *why, size_t why_size) {
@@ -61,10 +61,9 @@ bool levels_switch_on(int fd, uint32_t levels, char *why, size_t why_size) {
 }
 
 void levels_switch_back(int fd) {
-    uint32_t before = 0;
-    if (!read_word(fd, &before, offsetof(trace_header, levels_before))) return;
-    write_word(fd, before & TRACE_ALL, offsetof(trace_header, levels));
+    uint32_t own = 0;  // also if no process has taken it
+    if (!read_word(fd, &own, offsetof(trace_header, own_levels))) return;
+    write_word(fd, own & TRACE_ALL, offsetof(trace_header, levels));
     write_word(fd, 0, offsetof(trace_header, tracer));
-    write_word(fd, 0, offsetof(trace_header, levels_before));
     flock(fd, LOCK_UN);
 }

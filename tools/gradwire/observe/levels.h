@@ -2,7 +2,7 @@
 //
 // The process is not asked: the levels are a word in its memory. A lock (flock) on the memory keeps a second tool from
 // switching meanwhile. The kernel gives the lock back if the tool is killed; the levels then stay on until the next tool
-// switches, which finds in the memory what was on before.
+// switches, which finds in the memory the levels of the process.
 #ifndef GRADWIRE_LEVELS_H
 #define GRADWIRE_LEVELS_H
 
@@ -16,7 +16,7 @@ void levels_request(int fd, uint32_t levels);
 // Adds |levels| to those that are on. |fd| keeps the lock until it is closed. Returns false with a reason.
 bool levels_switch_on(int fd, uint32_t levels, char *why, size_t why_size);
 
-// Only those that were on before.
+// Only those of the process are on.
 void levels_switch_back(int fd);
 
 #endif

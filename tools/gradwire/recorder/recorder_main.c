@@ -22,7 +22,9 @@ enum { SOCKET_FD = 3, NULL_FDS = 3 };
 typedef struct recording {
     const trace_option *options;
     capture *capture;
-    int64_t until_ms;  // 0: no worker has opened its memory yet
+    int left_out;              // memories that could not be added
+    char why[IMAGE_WHY_SIZE];  // of the first of them
+    int64_t until_ms;          // 0: no worker has opened its memory yet
     bool is_over;
 } recording;
 
@@ -45,11 +47,13 @@ static void detach(int fd) {
 
 // A lock is of a description of an open file: the launcher and the rank have another one.
 static void add(recording *r, int fd) {
-    char path[64], why[IMAGE_WHY_SIZE];
+    char path[64], why[IMAGE_WHY_SIZE] = "";
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     int own_fd = open(path, O_RDWR | O_CLOEXEC);
+    if (own_fd < 0) snprintf(why, sizeof why, "it cannot be opened: %s", strerror(errno));
     close(fd);
-    if (own_fd >= 0) capture_add(r->capture, own_fd, why, sizeof why);
+    if (own_fd >= 0 && capture_add(r->capture, own_fd, why, sizeof why)) return;
+    if (!r->left_out++) memcpy(r->why, why, sizeof r->why);
 }
 
 // Returns 1 after a memory, 0 at the end: |out| has the path of the trace; -1 without a message.
@@ -124,9 +128,12 @@ static void describe(const recording *r, const image *images, int count, const c
                                  "; %" PRIu64 " records are left out, behind the first %d",
                                  left_out, CAPTURE_RECORDS_MAX);
     if (capture_refused(r->capture))
-        snprintf(out + used, RECORDER_TEXT_SIZE - used,
-                 "; the memory of %d processes could not be read: %s", capture_refused(r->capture),
-                 capture_why(r->capture));
+        used += (size_t)snprintf(out + used, RECORDER_TEXT_SIZE - used,
+                                 "; the memory of %d processes could not be read: %s",
+                                 capture_refused(r->capture), capture_why(r->capture));
+    if (r->left_out && used < RECORDER_TEXT_SIZE)
+        snprintf(out + used, RECORDER_TEXT_SIZE - used, "; %d processes are not in it: %s",
+                 r->left_out, r->why);
 }
 
 static void write_images(const recording *r, image *images, int count, const char *path,
@@ -155,6 +162,9 @@ static void write_trace(const recording *r, const char *path, char out[RECORDER_
     int count = 0;
     if (!capture_finish(r->capture, &images, &count))
         snprintf(out, RECORDER_TEXT_SIZE, "the trace is not written: no memory");
+    else if (!count && r->left_out)
+        snprintf(out, RECORDER_TEXT_SIZE, "there is no trace: %d processes cannot be traced: %s",
+                 r->left_out, r->why);
     else if (!count && capture_refused(r->capture))
         snprintf(out, RECORDER_TEXT_SIZE,
                  "there is no trace: the memory of %d processes could not be read: %s",
