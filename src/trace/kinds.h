@@ -15,8 +15,14 @@ typedef enum trace_level {
     TRACE_CALL = 32,  // each call
     TRACE_USER = 64,  // spans, marks and counters of the program
     TRACE_DEFAULT = TRACE_JOB | TRACE_COLL | TRACE_PASS | TRACE_STEP | TRACE_SLOW | TRACE_USER,
-    TRACE_ALL = 127
+    TRACE_USUAL = TRACE_DEFAULT | TRACE_CALL,  // of a trace
+    TRACE_REF = 128,                           // references
+    TRACE_WIRE = 256,                          // messages, and connections
+    TRACE_OPS = 512,                           // operators, and calls of modules
+    TRACE_ALL = 1023
 } trace_level;
+
+#define TRACE_USUAL_LEVELS "job,coll,pass,step,slow,call,user"  // TRACE_USUAL
 
 #define TRACE_SLOW_NS INT64_C(10000000)
 

@@ -6,6 +6,7 @@
 #include "trace/clock.h"
 #include "trace/kinds.h"
 #include "trace/record.h"
+#include "trace/wanted.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,10 +35,11 @@ static int seals_of_size(void) {
 
 // ---- Which memory -------------------------------------------------------------------------------
 
-// What GW_FLIGHT asks for.
+// What GW_FLIGHT and GW_TRACE ask for.
 typedef struct wish {
     bool is_off;
     uint32_t levels, records;
+    uint32_t traced;  // levels that are on until a trace of them ends
 } wish;
 
 static wish read_wish(void) {
@@ -56,6 +58,20 @@ static wish read_wish(void) {
     w.is_off = number == 0;
     for (w.records = TRACE_RECORDS_MIN; w.records < (uint32_t)number;) w.records *= 2;
     return w;
+}
+
+// A trace that is written to a file ends, and levels are then as GW_FLIGHT wants them.
+static void read_trace(wish *w) {
+    trace_wanted t;
+    char why[256];
+    if (!trace_wanted_parse(getenv("GW_TRACE"), &t, why)) {
+        if (why[0]) log_line("%s", why);
+        return;
+    }
+    if (t.file)
+        w->traced = t.levels;
+    else
+        w->levels |= t.levels;
 }
 
 // Its size is fixed, so that no process can make it end before what is mapped.
@@ -156,7 +172,7 @@ static void write_header(trace_header *h, const wish *w) {
     copy_text(h->job, sizeof h->job, getenv("TORCHELASTIC_RUN_ID"));
     atomic_store(&h->string_bytes, 1);  // ""
     // Levels that a tool has requested before this process took the memory.
-    uint32_t requested = atomic_load(&h->levels) & TRACE_ALL;
+    uint32_t requested = (atomic_load(&h->levels) & TRACE_ALL) | w->traced;
     if (requested) h->levels_before = w->levels;
     memcpy(h->magic, TRACE_MAGIC, sizeof h->magic);
     atomic_store(&h->levels, w->levels | requested);
@@ -173,6 +189,7 @@ static void forget_in_child(void) {
 static void open_once(void) {
     wish w = read_wish();
     if (w.is_off) return;
+    read_trace(&w);
     if (!take_launchers(w.records) && !take_own(w.records)) {
         log_info("no flight recorder: its memory cannot be made: %s", strerror(errno));
         return;

@@ -1,19 +1,19 @@
 // Does work of each kind that is recorded, for `gradwire trace` and `gradwire top`. Started by `gradwire run -n2 -- case-traced`,
 // with GW_FLIGHT=all. Rank 0 prints "ready PID" when all have done it, and ends when its standard input ends; `case-traced calls`
-// calls rank 1 until then.
+// calls rank 1 until then. `case-traced itself FILE` ends at once, and writes a trace of its work to FILE.
 #include <gradwire.h>
 #include <math.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 GW_FUNCTION(twice, GW_INLINE, "tensor") {
     return gw_value_of(gw_mul(s, gw_arg_tensor(s, a, 0), 2.0));
 }
 
-static void work(gw_scope *root, int rank) {
-    gw_group *world = gw_group_world(root, .timeout_ms = GW_NO_TIMEOUT);
+static void work(gw_scope *root, gw_group *world, int rank) {
     gw_span *outer = gw_span_open(root, "outer <script>\"");
     for (int step = 0; step < 3; step++) {
         gw_scope *s = gw_scope_open(root);
@@ -42,13 +42,24 @@ static void wait(gw_scope *root, bool with_calls) {
     }
 }
 
+static void trace_itself(gw_scope *root, gw_group *world, int rank, const char *file) {
+    gw_mark(root, "before");
+    if (rank == 0) gw_trace_start(root, .levels = "call,coll,user");
+    gw_barrier(root, world);
+    work(root, world, rank);
+    if (rank == 0) gw_trace_stop(root, file);
+    gw_barrier(root, world);
+}
+
 int main(int argc, char **argv) {
-    (void)argv;
     gw_scope *root = gw_scope_open(NULL);
     gw_rpc_init(root, .timeout_ms = GW_NO_TIMEOUT);
     int rank = gw_ok(root) ? gw_rpc_self(root).rank : -1;
-    if (rank >= 0) work(root, rank);
-    if (rank == 0 && gw_ok(root)) {
+    bool traces_itself = argc > 2 && strcmp(argv[1], "itself") == 0;
+    gw_group *world = gw_group_world(root, .timeout_ms = GW_NO_TIMEOUT);
+    if (rank >= 0 && traces_itself) trace_itself(root, world, rank, argv[2]);
+    if (rank >= 0 && !traces_itself) work(root, world, rank);
+    if (rank == 0 && gw_ok(root) && !traces_itself) {
         printf("ready %d\n", (int)getpid());
         wait(root, argc > 1);
     }

@@ -163,7 +163,7 @@ static void a_launcher_that_is_killed_leaves_a_trace(void **state) {
 static void a_process_that_records_and_is_killed_is_not_noticed_by_ranks(void **state) {
     (void)state;
     job j = start_job("", "calls");
-    await_levels(&j, TRACE_ALL);
+    await_levels(&j, TRACE_USUAL);
     kill(find_recorder(&j), SIGKILL);
     read_line(j.l.err_fd,
               "gradwire: --trace: the process that records has ended; there is no trace");

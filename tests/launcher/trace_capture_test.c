@@ -392,7 +392,7 @@ static void a_killed_trace_leaves_levels_that_the_next_switches_back(void **stat
     path folder = make_folder(), file = in_folder(folder, "t.json");
     job j = start_job();
     launched l = LAUNCH("trace", "--seconds=3600", "-o", file.text, j.pid);
-    await_levels(&j, TRACE_ALL);
+    await_levels(&j, TRACE_USUAL);
     char text[128];
     result second = RUN("trace", "--seconds=1", "-o", file.text, j.pid);
     snprintf(text, sizeof text, "cannot be traced: process %d traces it at the moment\n",
@@ -402,7 +402,7 @@ static void a_killed_trace_leaves_levels_that_the_next_switches_back(void **stat
     forget(second);
     kill(l.pid, SIGKILL);
     forget(finish(l));
-    assert_int_equal(levels_of(&j), TRACE_ALL);
+    assert_int_equal(levels_of(&j), TRACE_USUAL);
     result r = RUN("trace", "--seconds=0.01", "-o", file.text, j.pid);
     assert_int_equal(r.code, 0);
     forget(r);
@@ -416,7 +416,7 @@ static void the_end_of_the_job_ends_a_trace(void **state) {
     path folder = make_folder(), file = in_folder(folder, "t.json");
     job j = start_job();
     launched l = LAUNCH("trace", "--seconds=3600", "-o", file.text, j.pid);
-    await_levels(&j, TRACE_ALL);
+    await_levels(&j, TRACE_USUAL);
     end_job(&j);
     result r = finish(l);
     assert_int_equal(r.code, 0);
