@@ -1,6 +1,6 @@
 // Does work of each kind that is recorded, for `gradwire trace` and `gradwire top`. Started by `gradwire run -n2 -- case-traced`,
 // with GW_FLIGHT=all. Rank 0 prints "ready PID" when all have done it, and ends when its standard input ends; `case-traced calls`
-// calls rank 1 until then. `case-traced itself FILE` ends at once, and writes a trace of its work to FILE.
+// calls rank 1 until then. `case-traced itself FILE LEVELS` ends at once, and writes a trace of its work to FILE.
 #include <gradwire.h>
 #include <math.h>
 #include <poll.h>
@@ -42,12 +42,28 @@ static void wait(gw_scope *root, bool with_calls) {
     }
 }
 
-static void trace_itself(gw_scope *root, gw_group *world, int rank, const char *file) {
+// A value of the other worker, and a layer.
+static void share(gw_scope *root, int rank) {
+    gw_scope *s = gw_scope_open(root);
+    gw_tensor *x = gw_to_here(s, gw_remote(s, 1 - rank, "gw.abs", gw_ones(s, GW_F32, 2, 5)));
+    gw_module_call(s, gw_nn_linear(s, 5, 3), x);
+    gw_scope_close_up(s);
+    // Until the other worker has released its reference.
+    while (gw_ok(root) && gw_rref_owned_count(root) > 0) {
+        gw_scope *t = gw_scope_open(root);
+        gw_rpc_sync(t, 1 - rank, "gw.abs", gw_ones(t, GW_F32, 1));
+        gw_scope_close_up(t);
+    }
+}
+
+static void trace_itself(gw_scope *root, gw_group *world, int rank, char **argv) {
     gw_mark(root, "before");
-    if (rank == 0) gw_trace_start(root, .levels = "call,coll,user");
+    if (rank == 0) gw_trace_start(root, .levels = argv[3]);
     gw_barrier(root, world);
     work(root, world, rank);
-    if (rank == 0) gw_trace_stop(root, file);
+    share(root, rank);
+    gw_barrier(root, world);
+    if (rank == 0) gw_trace_stop(root, argv[2]);
     gw_barrier(root, world);
 }
 
@@ -55,9 +71,9 @@ int main(int argc, char **argv) {
     gw_scope *root = gw_scope_open(NULL);
     gw_rpc_init(root, .timeout_ms = GW_NO_TIMEOUT);
     int rank = gw_ok(root) ? gw_rpc_self(root).rank : -1;
-    bool traces_itself = argc > 2 && strcmp(argv[1], "itself") == 0;
+    bool traces_itself = argc > 3 && strcmp(argv[1], "itself") == 0;
     gw_group *world = gw_group_world(root, .timeout_ms = GW_NO_TIMEOUT);
-    if (rank >= 0 && traces_itself) trace_itself(root, world, rank, argv[2]);
+    if (rank >= 0 && traces_itself) trace_itself(root, world, rank, argv);
     if (rank >= 0 && !traces_itself) work(root, world, rank);
     if (rank == 0 && gw_ok(root) && !traces_itself) {
         printf("ready %d\n", (int)getpid());

@@ -41,16 +41,41 @@ static void expect_no_records(path folder) {
 static void a_program_traces_its_job(void **state) {
     (void)state;
     path folder = make_folder(), json = in_folder(folder, "t.json");
-    forget(
-        expect_code(launch_command("TMPDIR=%s exec ./gradwire run -n2 -- ./case-traced itself %s",
-                                   folder.text, json.text),
-                    0));
+    forget(expect_code(
+        launch_command(
+            "TMPDIR=%s exec ./gradwire run -n2 -- ./case-traced itself %s call,coll,user",
+            folder.text, json.text),
+        0));
     trace_lines t = trace_lines_of_json(json.text);
     expect_work(&t);
     assert_int_equal(COUNT(&t, "instant|worker0", "before"), 0);
     assert_int_equal(COUNT(&t, "leaves the job"), 0);
     assert_int_equal(COUNT(&t, "instant|", "joined the job"), 0);
     expect_no_records(folder);
+    trace_lines_free(&t);
+    remove_folder(folder);
+}
+
+static void references_messages_and_operators_have_levels(void **state) {
+    (void)state;
+    path folder = make_folder(), json = in_folder(folder, "t.json");
+    forget(expect_code(launch_command("exec ./gradwire run -n2 -- ./case-traced itself %s "
+                                      "ref,wire,ops",
+                                      json.text),
+                       0));
+    trace_lines t = trace_lines_of_json(json.text);
+    for (int i = 0; i < t.count; i++) testing_note("%s", t.lines[i]);
+    assert_int_equal(COUNT(&t, "slice|worker0", "|fetch|fetch|", "rank=1;"), 1);
+    assert_int_equal(COUNT(&t, "instant|worker1", "reference made", "rank=1;"), 1);
+    assert_int_equal(COUNT(&t, "instant|worker1", "reference forked", "rank=0;"), 1);
+    assert_int_equal(COUNT(&t, "instant|worker1", "reference released", "rank=0;"), 1);
+    assert_true(COUNT(&t, "instant|worker0", "message sent: ", "rank=1;") > 0);
+    assert_true(COUNT(&t, "instant|worker0", "message received: ", "rank=1;") > 0);
+    assert_int_equal(COUNT(&t, "slice|worker0", "|linear|module|"), 1);
+    // 2x5 times 5x3, of 4 bytes.
+    assert_int_equal(COUNT(&t, "slice|worker0", "|linear|operator|", "bytes=24;"), 1);
+    // Other levels are as before.
+    assert_int_equal(COUNT(&t, "|call|"), 0);
     trace_lines_free(&t);
     remove_folder(folder);
 }
@@ -65,10 +90,11 @@ static void workers_of_other_hosts_are_traced_there(void **state) {
     if (!may) skip();
     path folder = make_folder(), json = in_folder(folder, "t.json");
     forget(expect_code(
-        launch_command("TMPDIR=%s exec ./gradwire run -n2 -- sh -c 'if [ $RANK = 1 ]; then exec "
-                       "unshare -p --fork --mount-proc ./case-traced itself %s; fi; exec "
-                       "./case-traced itself %s'",
-                       folder.text, json.text, json.text),
+        launch_command(
+            "TMPDIR=%s exec ./gradwire run -n2 -- sh -c 'if [ $RANK = 1 ]; then exec "
+            "unshare -p --fork --mount-proc ./case-traced itself %s call,coll,user; fi; exec "
+            "./case-traced itself %s call,coll,user'",
+            folder.text, json.text, json.text),
         0));
     trace_lines t = trace_lines_of_json(json.text);
     expect_work(&t);
@@ -191,7 +217,8 @@ static void a_wrong_variable_is_one_line(void **state) {
     forget(r);
 }
 
-GW_TESTS(trace_program, a_program_traces_its_job, workers_of_other_hosts_are_traced_there,
-         errors_name_their_cause, without_the_command_there_is_no_trace,
-         a_variable_traces_a_job_from_its_start, a_variable_without_a_file_switches_levels_on,
-         only_wanted_steps_are_traced, a_wrong_variable_is_one_line);
+GW_TESTS(trace_program, a_program_traces_its_job, references_messages_and_operators_have_levels,
+         workers_of_other_hosts_are_traced_there, errors_name_their_cause,
+         without_the_command_there_is_no_trace, a_variable_traces_a_job_from_its_start,
+         a_variable_without_a_file_switches_levels_on, only_wanted_steps_are_traced,
+         a_wrong_variable_is_one_line);
