@@ -226,6 +226,19 @@ static void expect_metric(const char *text, const char *name, int rank, const ch
     if (!strstr(text, line)) fail_msg("no line %s", line);
 }
 
+// The sum of all series of that name and worker which have |label|.
+static json_int_t sum_metrics(const char *text, const char *name, int rank, const char *label) {
+    char begin[128];
+    int size = snprintf(begin, sizeof begin, "gradwire_%s{worker=\"worker%d\",", name, rank);
+    json_int_t sum = 0;
+    for (const char *at = text; (at = strstr(at, begin)); at += size) {
+        const char *end = strstr(at, "} "), *found = strstr(at, label);
+        assert_non_null(end);
+        if (found && found < end) sum += strtoll(end + 2, NULL, 10);
+    }
+    return sum;
+}
+
 // The job waits, so that its numbers stay the same.
 static void numbers_are_those_of_top_and_ps(void **state) {
     (void)state;
@@ -247,11 +260,18 @@ static void numbers_are_those_of_top_and_ps(void **state) {
     assert_non_null(strstr(metrics.all, "Content-Type: text/plain; version=0.0.4"));
     for (int rank = 0; rank < 2; rank++) {
         const json_t *w = worker(ps, (size_t)rank);
-        expect_metric(metrics.body, "collectives_total", rank, "", number_of(w, "collectives"));
-        expect_metric(metrics.body, "calls_total", rank, ",side=\"made\"",
+        expect_metric(metrics.body, "worker_collectives_total", rank, "",
+                      number_of(w, "collectives"));
+        expect_metric(metrics.body, "worker_calls_total", rank, ",side=\"made\"",
                       number_of(w, "calls_made"));
-        expect_metric(metrics.body, "calls_total", rank, ",side=\"served\"",
+        expect_metric(metrics.body, "worker_calls_total", rank, ",side=\"served\"",
                       number_of(w, "calls_served"));
+        assert_int_equal(sum_metrics(metrics.body, "collectives_total", rank, "group=\""),
+                         number_of(w, "collectives"));
+        assert_int_equal(sum_metrics(metrics.body, "calls_total", rank, "side=\"made\""),
+                         number_of(w, "calls_made"));
+        assert_int_equal(sum_metrics(metrics.body, "calls_total", rank, "side=\"served\""),
+                         number_of(w, "calls_served"));
     }
     assert_non_null(strstr(metrics.body, "gradwire_members{state=\"serving\"} 2\n"));
     expect_status(metrics, 200);
