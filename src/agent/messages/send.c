@@ -42,7 +42,7 @@ static gw_status send_to_self(agent *a, message *m, gw_error *error) {
 
 // What a record says about a message to another worker, which may not exist any more when it was sent.
 typedef struct sent {
-    uint64_t id, bytes;
+    uint64_t id, size;
     bool is_recorded;
 } sent;
 
@@ -54,7 +54,7 @@ static sent sent_of(const agent *a, int rank, const message *m) {
 static void record_sent(const agent *a, int rank, const sent *x) {
     const char *transport = a->peers ? peers_transport(a->peers, rank) : NULL;
     if (x->is_recorded)
-        trace_record_text(TRACE_MESSAGE_SENT, a->observer.row, x->id, x->bytes, transport);
+        trace_record_text(TRACE_MESSAGE_SENT, a->observer.row, x->id, x->size, transport);
 }
 
 gw_status agent_send_on_loop(agent *a, int rank, message *m, bool flush, gw_error *error) {

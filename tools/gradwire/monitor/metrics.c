@@ -46,8 +46,7 @@ static bool counts(const model *m, int index) {
 static void write_members(const model *m, FILE *out) {
     static const char *const states[] = { "runs", "joining", "serving", "leaving",
                                           "left", "fenced",  "stopped", "ended" };
-    begin("members", "gauge", "Workers of this host, and its processes without a worker, by state.",
-          out);
+    begin("members", "gauge", "Workers, and processes without a worker, by state.", out);
     for (size_t s = 0; s < sizeof states / sizeof states[0]; s++) {
         int count = 0;
         for (int i = 0; i < m->count; i++)
@@ -61,7 +60,7 @@ static void write_job(const model *m, FILE *out) {
     model_state state = model_state_of(m);
     int64_t unmoved_ms = model_unmoved_ms(m);
     bool is_hung = state == MODEL_IS_STUCK && unmoved_ms >= MODEL_HUNG_MS;
-    begin("up", "gauge", "1 while a process of the job runs on this host.", out);
+    begin("up", "gauge", "1 while a process of the job runs.", out);
     fprintf(out, "gradwire_up %d\n", state == MODEL_RUNS || state == MODEL_IS_STUCK);
     begin("hung", "gauge",
           "1 if no call and no collective has ended for 60 s while a thread waits as long.", out);

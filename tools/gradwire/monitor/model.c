@@ -64,7 +64,7 @@ const char *model_worker_state(const model_worker *w) {
 
 // The same process, and the same worker in it, which may have opened since.
 static bool is_same(const live_row *a, const live_row *b) {
-    return a->pid == b->pid && a->start_time == b->start_time &&
+    return a->pid == b->pid && a->start_time == b->start_time && strcmp(a->host, b->host) == 0 &&
            (a->agent == b->agent || a->agent < 0 || b->agent < 0);
 }
 
