@@ -65,8 +65,8 @@ static void await_levels(const job *j, uint32_t levels) {
     }
 }
 
-// The process of the launcher with that name.
-static pid_t find_recorder(const job *j) {
+// The process of the launcher with that name; 0: it has not set its name yet.
+static pid_t look_for_recorder(const job *j) {
     proc *all;
     int count = proc_list(&all);
     pid_t found = 0;
@@ -79,7 +79,12 @@ static pid_t find_recorder(const job *j) {
         if (f) fclose(f);
     }
     free(all);
-    assert_true(found > 0);
+    return found;
+}
+
+static pid_t find_recorder(const job *j) {
+    pid_t found;
+    while (!(found = look_for_recorder(j))) continue;
     return found;
 }
 

@@ -12,6 +12,7 @@
 #include "base/system_error.h"
 #include "monitor/http.h"
 #include "monitor/serve.h"
+#include "system/lifeline.h"
 
 enum { LIFELINE_FD = 3, PAGE_FD, METRICS_FD, LOOKS_FD, FDS_END, FDS_MOVED = FDS_END - LIFELINE_FD };
 
@@ -58,23 +59,12 @@ _Noreturn static void become_monitor(monitor_process *m, int lifeline_fd, pid_t 
 
 // Returns false with errno.
 static bool start(monitor_process *m) {
-    int lifeline[2];
-    pid_t launcher = getpid();
-    if (pipe2(lifeline, O_CLOEXEC) != 0) return false;
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(lifeline[1]);
-        become_monitor(m, lifeline[0], launcher);
-    }
-    int error = errno;
-    close(lifeline[0]);
-    if (pid < 0) {
-        close(lifeline[1]);
-        errno = error;
-        return false;
-    }
+    int fd;
+    pid_t launcher = getpid(), pid = lifeline_fork(&fd);
+    if (pid == 0) become_monitor(m, fd, launcher);
+    if (pid < 0) return false;
     m->pid = pid;
-    m->lifeline_fd = lifeline[1];
+    m->lifeline_fd = fd;
     return true;
 }
 
