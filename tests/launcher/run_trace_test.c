@@ -10,14 +10,13 @@
 #include <unistd.h>
 
 #include "../support/launched.h"
+#include "../support/levels.h"
 #include "../support/trace_lines.h"
 #include "observe/dump.h"
 #include "observe/find.h"
 #include "system/proc.h"
 #include "timeline/clocks.h"
 #include "trace/kinds.h"
-
-#define COUNT(x, ...) trace_lines_count(x, (const char *const[]){ __VA_ARGS__, NULL })
 
 typedef struct job {
     launched l;
@@ -55,14 +54,6 @@ static found workers_of(const job *j) {
     if (!find_job_tables(pid, &f, why, sizeof why)) fail_msg("%s", why);
     assert_int_equal(f.count, 2);
     return f;
-}
-
-static void await_levels(const job *j, uint32_t levels) {
-    for (bool is_so = false; !is_so;) {
-        found f = workers_of(j);
-        is_so = f.images[0].levels == levels && f.images[1].levels == levels;
-        find_free(&f);
-    }
 }
 
 // The process of the launcher with that name; 0: it has not set its name yet.
@@ -143,7 +134,7 @@ static void each_attempt_of_a_rank_is_in_the_trace(void **state) {
 static void after_the_time_of_the_trace_levels_are_as_before(void **state) {
     (void)state;
     job j = start_job(",call,seconds=0.01", "calls");
-    await_levels(&j, TRACE_DEFAULT);
+    await_levels_of_job(j.l.pid, TRACE_DEFAULT);
     end_job(&j, 0, " is in ");  // the second worker may begin after that time
     trace_lines t = trace_lines_of_json(j.file.text);
     assert_int_equal(COUNT(&t, "instant|worker0", "leaves the job"), 0);
@@ -168,11 +159,11 @@ static void a_launcher_that_is_killed_leaves_a_trace(void **state) {
 static void a_process_that_records_and_is_killed_is_not_noticed_by_ranks(void **state) {
     (void)state;
     job j = start_job("", "calls");
-    await_levels(&j, TRACE_USUAL);
+    await_levels_of_job(j.l.pid, TRACE_USUAL);
     kill(find_recorder(&j), SIGKILL);
     read_line(j.l.err_fd,
               "gradwire: --trace: the process that records has ended; there is no trace");
-    await_levels(&j, TRACE_DEFAULT);
+    await_levels_of_job(j.l.pid, TRACE_DEFAULT);
     end_job(&j, 0, "");
     assert_int_equal(access(j.file.text, F_OK), -1);
     remove_folder(j.folder);

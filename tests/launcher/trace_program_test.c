@@ -8,11 +8,9 @@
 #include <unistd.h>
 
 #include "../support/launched.h"
+#include "../support/levels.h"
 #include "../support/trace_lines.h"
-#include "observe/find.h"
 #include "trace/kinds.h"
-
-#define COUNT(x, ...) trace_lines_count(x, (const char *const[]){ __VA_ARGS__, NULL })
 
 static result expect_code(launched l, int code) {
     result r = finish(l);
@@ -162,23 +160,11 @@ static void a_variable_traces_a_job_from_its_start(void **state) {
     remove_folder(folder);
 }
 
-// Of both workers of the job that |l| has started; 0 if they differ.
-static uint32_t levels_of(const launched *l) {
-    char why[FIND_WHY_SIZE], pid[16];
-    found f;
-    snprintf(pid, sizeof pid, "%d", (int)l->pid);
-    if (!find_job_tables(pid, &f, why, sizeof why)) fail_msg("%s", why);
-    assert_int_equal(f.count, 2);
-    uint32_t levels = f.images[0].levels == f.images[1].levels ? f.images[0].levels : 0;
-    find_free(&f);
-    return levels;
-}
-
 static void a_variable_without_a_file_switches_levels_on(void **state) {
     (void)state;
     launched l = launch_command("GW_TRACE=call exec ./gradwire run -n2 -- ./case-traced");
     read_line(l.out_fd, "[0] ready ");
-    assert_int_equal(levels_of(&l), TRACE_DEFAULT | TRACE_CALL);
+    assert_int_equal(levels_of_job(l.pid), TRACE_DEFAULT | TRACE_CALL);
     close_input(&l);
     forget(expect_code(l, 0));
 }

@@ -51,8 +51,6 @@ static void expect_done(result r) {
 
 // ---- gradwire trace -----------------------------------------------------------------------------
 
-#define COUNT(x, ...) trace_lines_count(x, (const char *const[]){ __VA_ARGS__, NULL })
-
 static void expect_trace_of_job(const trace_lines *t) {
     assert_int_equal(COUNT(t, "slice|worker0, host ", "|outer <script>\"|span|"), 1);
     assert_int_equal(COUNT(t, "slice|worker1, host ", "|inner|span|"), 3);

@@ -114,7 +114,6 @@ static trace_lines lines_of(images *x) {
     return out;
 }
 
-#define COUNT(x, ...) trace_lines_count(x, (const char *const[]){ __VA_ARGS__, NULL })
 #define EXPECT(x, count, ...) assert_int_equal(COUNT(x, __VA_ARGS__), count)
 #define PROCESS_0 "|worker0, host a, attempt 0/"
 #define PROCESS_1 "|worker1, host a, attempt 0/"
