@@ -43,12 +43,13 @@ static void wait(gw_scope *root, bool with_calls) {
 }
 
 // A value of the other worker, and a layer.
-static void share(gw_scope *root, int rank) {
+static void share(gw_scope *root, gw_group *world, int rank) {
     gw_scope *s = gw_scope_open(root);
     gw_tensor *x = gw_to_here(s, gw_remote(s, 1 - rank, "gw.abs", gw_ones(s, GW_F32, 2, 5)));
     gw_module_call(s, gw_nn_linear(s, 5, 3), x);
     gw_scope_close_up(s);
-    // Until the other worker has released its reference.
+    gw_barrier(root, world);
+    // Until the other worker has released its reference, which exists since before the barrier.
     while (gw_ok(root) && gw_rref_owned_count(root) > 0) {
         gw_scope *t = gw_scope_open(root);
         gw_rpc_sync(t, 1 - rank, "gw.abs", gw_ones(t, GW_F32, 1));
@@ -61,7 +62,7 @@ static void trace_itself(gw_scope *root, gw_group *world, int rank, char **argv)
     if (rank == 0) gw_trace_start(root, .levels = argv[3]);
     gw_barrier(root, world);
     work(root, world, rank);
-    share(root, rank);
+    share(root, world, rank);
     gw_barrier(root, world);
     if (rank == 0) gw_trace_stop(root, argv[2]);
     gw_barrier(root, world);
