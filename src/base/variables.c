@@ -43,7 +43,10 @@ static const variable variables[] = {
     { "GW_LOG", NULL, 0, NULL },
     { "GW_LOG_TIME", "1 wall", 0, changes_nothing },
     { "GW_REDIS_PASSWORD_FILE", NULL, 0, NULL },
+    { "GW_TOOL", NULL, 0, NULL },
+    { "GW_TRACE", NULL, 0, NULL },
     { "GW_TRACE_ERRORS", "0 1", 0, counts_as_1 },
+    { "GW_TRACE_STEPS", NULL, 0, NULL },
     { "GW_TRANSPORT", NULL, 0, NULL },
 };
 

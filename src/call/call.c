@@ -105,6 +105,7 @@ static void forget(gw_future *f) {
 static void record_end(const gw_future *f, uint64_t call) {
     const agent *a = f->agent;
     const gw_error *e = result_error(future_result(f));
+    if (f->function[0]) trace_sums_add(&calls_of(a)->made, f->function, "", e, 0);
     if (trace_is_on(TRACE_CALL))
         trace_record_text(TRACE_CALL_ENDED, a->observer.row, trace_call_id(a->rank, call),
                           e ? e->status : GW_OK, f->function);

@@ -158,6 +158,8 @@ static void observe(const agent *a, observation *out) {
         if (s->state < SERVED_RUNNING || s->state == SERVED_RESULT) describe_queued(s, &x);
         observation_add(out, &x, &s->seen_ns);
     }
+    out->sums[TRACE_SUMS_MADE] = &c->made;
+    out->sums[TRACE_SUMS_SERVED] = &c->bodies;
     out->counters[TRACE_CALLS_MADE] = c->made_count - c->out.count;
     out->counters[TRACE_CALLS_SERVED] = c->served_count - c->served.count;
 }

@@ -9,6 +9,7 @@
 #include "call/protocol.h"
 #include "call/registry.h"
 #include "call/target.h"
+#include "trace/sums.h"
 
 typedef struct calls {
     gw_registry *registry;       // any thread, once the agent has opened
@@ -21,6 +22,7 @@ typedef struct calls {
     // calls that are out
     uint64_t last_call, made_count, replies_dropped;
     map out;  // of gw_future, by call
+    trace_sums made;
 
     // promises
     uint64_t last_promise;
@@ -29,6 +31,7 @@ typedef struct calls {
     // calls that are served
     bool is_held;  // calls that arrive wait until gw_rpc_serve
     uint64_t served_count;
+    trace_sums bodies;         // that have run
     uint32_t body_count;       // running for others: bodies, ends of objects
     map served;                // of served_call, by caller and call
     map queues;                // of call_queue, by caller and order

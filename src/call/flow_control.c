@@ -2,6 +2,7 @@
 
 #include "agent/bodies/observe.h"
 #include "call/calls.h"
+#include "trace/record.h"
 
 // ---- Requests -----------------------------------------------------------------------------------
 
@@ -68,6 +69,8 @@ static gw_status wait(agent *a, gw_scope *s, int rank, uint64_t size, bool count
     list_node *waiting = waiting_of(a, rank, size);
     flow_wait w = { .waiter = { .what = "flow control", .describe = describe }, .to = rank };
     int64_t begun_ns = env_now_ns(a->env);
+    uint64_t id = trace_is_on(TRACE_WIRE) ? trace_unique_id() : 0;
+    if (id) trace_record(TRACE_QUEUE_FULL, a->observer.row, id, (uint64_t)rank, 0);
     list_append(waiting, &w.link);
     while (!agent_member(a, rank)->lost && a->phase != AGENT_LEFT) {
         if ((status = context_check_cancelled(s, error))) break;
@@ -81,6 +84,7 @@ static gw_status wait(agent *a, gw_scope *s, int rank, uint64_t size, bool count
         context_wait_on_loop(a, s, &w.waiter, until_ns);
     }
     list_remove(&w.link);
+    if (id) trace_record(TRACE_QUEUE_HAS_ROOM, a->observer.row, id, status, 0);
     agent_member(a, rank)->traffic.waited_ns += env_now_ns(a->env) - begun_ns;
     flow_wake_on_loop(a, rank);
     return status;

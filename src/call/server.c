@@ -73,6 +73,7 @@ void served_call_free_on_loop(served_call *s) {
     continuation_cancel_on_loop(&s->target_made);
     calls *c = calls_of(a);
     call_peer *caller = call_peer_of(a, s->caller);
+    if (s->ran) trace_sums_add(&c->bodies, s->header.function, "", s->has_failed, s->took_ns);
     caller->served_count--;
     caller->queued_bytes -= s->queued_bytes;
     map_take(&c->served, id_of(s->caller, s->header.fixed.call));

@@ -80,7 +80,8 @@ typedef struct served_call {
 
     // running
     _Atomic int tid;  // of its thread
-    bool ran;
+    bool ran, has_failed;
+    int64_t took_ns;  // its body
     gw_scope *scope;
     context context;
     gw_future *returned;

@@ -123,11 +123,12 @@ static gw_value run_body(served_call *s, object **out_made) {
     bool is_recorded = trace_is_on(TRACE_CALL);
     if (is_recorded) record(s, TRACE_BODY_BEGUN, (uint64_t)s->caller, name.text);
     gw_value v = call_body(s, &args, out_made);
+    s->has_failed = s->scope->error != NULL;
     if (is_recorded)
         record(s, TRACE_BODY_ENDED, s->scope->error ? s->scope->error->status : GW_OK, name.text);
-    int64_t took_ns = context_report_if_long(&s->context, began);
-    if (took_ns >= TRACE_SLOW_NS && trace_is_on(TRACE_SLOW))
-        record(s, TRACE_SLOW_BODY, (uint64_t)took_ns, name.text);
+    s->took_ns = context_report_if_long(&s->context, began);
+    if (s->took_ns >= TRACE_SLOW_NS && trace_is_on(TRACE_SLOW))
+        record(s, TRACE_SLOW_BODY, (uint64_t)s->took_ns, name.text);
     return v;
 }
 

@@ -386,6 +386,7 @@ static void observe(const agent *a, observation *out) {
             observation_add(out, &x, &r->seen_ns);
         }
     }
+    out->sums[TRACE_SUMS_COLLECTIVES] = &groups_of(a)->ended;
     out->counters[TRACE_COLLECTIVES] = groups_of(a)->ended_count;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/value.h"
 #include "tensor/tensor.h"
+#include "trace/record.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -36,6 +37,18 @@ static bool check_inputs(gw_scope *s, const typed_call *c, const gw_module *m, g
     for (int i = 0; gw_ok(s) && i < in.count; i++)
         if (in.items[i].kind == GW_TENSOR) tensor_check(s, site_of(c).text, in.items[i].as.tensor);
     return gw_ok(s);
+}
+
+// ---- Records ------------------------------------------------------------------------------------
+static uint64_t record_begin(const gw_module *m) {
+    if (!trace_is_on(TRACE_OPS)) return 0;
+    uint64_t id = trace_unique_id();
+    trace_record_text(TRACE_MODULE_BEGUN, -1, id, 0, m->name);
+    return id;
+}
+
+static void record_end(uint64_t id, const gw_module *m, gw_scope *s) {
+    if (id) trace_record_text(TRACE_MODULE_ENDED, -1, id, scope_error(s)->status, m->name);
 }
 
 // ---- Outputs ------------------------------------------------------------------------------------
@@ -76,10 +89,17 @@ static gw_tensor *check_output(gw_scope *s, const gw_module *m, gw_tensor *y) {
     return tensor_poison_of(s);
 }
 
-static gw_tensor *forward_one(gw_scope *s, gw_module *m, gw_tensor *x) {
+static gw_tensor *forward_tensor_or_values(gw_scope *s, gw_module *m, gw_tensor *x) {
     if (m->forward) return check_output(s, m, m->forward(s, m, x));
     gw_value in = gw_value_of_tensor(x);
     return check_output(s, m, values_first(s, m, values_forward(s, m, (gw_values){ 1, &in })));
+}
+
+static gw_tensor *forward_one(gw_scope *s, gw_module *m, gw_tensor *x) {
+    uint64_t id = record_begin(m);
+    gw_tensor *y = forward_tensor_or_values(s, m, x);
+    record_end(id, m, s);
+    return y;
 }
 
 gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x) {
@@ -146,7 +166,9 @@ gw_value module_call_values(gw_scope *s, gw_module *m, const typed_call *c, gw_v
     }
     gw_tensor *x = hooks_any(&m->hooks) ? values_hooks_before(s, m, &in) : NULL;
     if (!gw_ok(s)) module_refuse_forward(s, m);
+    uint64_t id = gw_ok(s) ? record_begin(m) : 0;
     gw_value v = gw_ok(s) ? forward(s, m, c, in) : gw_none();
+    record_end(id, m, s);
     if (x) v = values_hooks_after(s, m, x, v);
     return gw_ok(s) ? v : gw_none();
 }

@@ -4,12 +4,18 @@
 #include "base/mem.h"
 #include "base/value.h"
 #include "tensor/tensor.h"
+#include "trace/record.h"
 
 #include <assert.h>
 
 gw_status no_such_reference(gw_error *error) {
     return error_set(error, GW_REF_LOST,
                      "the owner does not have the reference: it was released, or never existed");
+}
+
+static void record(trace_kind kind, const entry *e, int rank) {
+    if (trace_is_on(TRACE_REF))
+        trace_record(kind, e->agent->observer.row, e->id, (uint64_t)rank, 0);
 }
 
 // ---- Life ---------------------------------------------------------------------------------------
@@ -30,6 +36,7 @@ entry *entry_open_on_loop(agent *a, uint64_t id) {
     }
     list_append(&rs->entries, &e->link);
     rs->entry_count++;
+    if (id) record(TRACE_REFERENCE_MADE, e, a->rank);
     return e;
 }
 
@@ -40,6 +47,7 @@ bool entry_name_on_loop(entry *e) {
     if (!map_put(&references_of(a)->by_id, id, e)) return false;
     references_of(a)->last_id++;
     e->id = id;
+    record(TRACE_REFERENCE_MADE, e, a->rank);
     return true;
 }
 
@@ -130,6 +138,7 @@ gw_status entry_add_holder_on_loop(entry *e, uint64_t fork, int holder, gw_error
     if (!map_put(&e->forks, fork, (void *)(intptr_t)(holder + 1)))
         return error_set(error, GW_NO_MEMORY, "no memory for a reference");
     p->fork_count++;
+    record(TRACE_REFERENCE_FORKED, e, holder);
     return GW_OK;
 }
 
@@ -137,6 +146,7 @@ void entry_remove_holder_on_loop(entry *e, uint64_t fork, int holder) {
     if ((intptr_t)map_find(&e->forks, fork) != holder + 1) return;
     map_take(&e->forks, fork);
     reference_peer_of(e->agent, holder)->fork_count--;
+    record(TRACE_REFERENCE_RELEASED, e, holder);
     free_if_unused(e);
 }
 

@@ -5,6 +5,7 @@
 #include "call/call.h"
 #include "call/error_trace.h"
 #include "call/protocol.h"
+#include "trace/record.h"
 
 #include <string.h>
 
@@ -231,13 +232,8 @@ gw_status fetch_send_on_loop(call *c, const gw_rref *r) {
     return call_send_on_loop(c);
 }
 
-static gw_value fetch_value(gw_scope *s, gw_rref *r) {
+static gw_value fetch_recorded(gw_scope *s, gw_rref *r) {
     call c;
-    gw_error error;
-    if (context_check_wait(s, &error)) {
-        scope_fail_with(s, &error);
-        return gw_none();
-    }
     call_init_fetch(&c, s, r->owner);
     agent *a = c.agent;
     env_enter(a->env);
@@ -254,6 +250,20 @@ static gw_value fetch_value(gw_scope *s, gw_rref *r) {
         v = result_give(future_result(c.future), s);
     }
     call_fini(&c);
+    return v;
+}
+
+static gw_value fetch_value(gw_scope *s, gw_rref *r) {
+    gw_error error;
+    if (context_check_wait(s, &error)) {
+        scope_fail_with(s, &error);
+        return gw_none();
+    }
+    uint64_t id = trace_is_on(TRACE_REF) ? trace_unique_id() : 0;
+    int row = r->agent->observer.row;
+    if (id) trace_record(TRACE_FETCH_BEGUN, row, id, (uint64_t)r->owner, 0);
+    gw_value v = fetch_recorded(s, r);
+    if (id) trace_record(TRACE_FETCH_ENDED, row, id, scope_error(s)->status, 0);
     return v;
 }
 

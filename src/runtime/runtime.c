@@ -15,6 +15,7 @@
 #include "lend/lend.h"
 #include "net/env_os.h"
 #include "reference/references.h"
+#include "runtime/tracing.h"
 
 // The services of every agent, in the order in which they are opened, notified and ended. A new room adds
 // its line here.
@@ -30,6 +31,7 @@ const service *const runtime_services[] = {
     &optimizer_service,
     &module_service,
     &checkpoint_service,
+    &trace_service,
     &lend_service,  // after all that drop lent memory
     NULL,
 };
@@ -77,11 +79,13 @@ static void open_here(gw_scope *root, gw_rpc_options options, bool lacks_state) 
 
 void runtime_open_elastic(gw_scope *root, gw_rpc_options options) {
     open_here(root, options, true);
+    if (!root->error) tracing_begin(root);
 }
 
 void gw_rpc_init_with(gw_scope *root, gw_rpc_options options) {
     if (root->error) return;
     open_here(root, options, false);
+    if (!root->error) tracing_begin(root);
     // At once: a program may do a lot before it reads its scope's error, or be ended by its launcher.
     if (root->error && !root->error->is_printed) {
         bool is_printed = log_error("gw_rpc_init: %s", root->error->text);

@@ -6,6 +6,7 @@
 #include "base/machine.h"
 #include "base/mem.h"
 #include "base/status.h"
+#include "trace/record.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -159,6 +160,14 @@ static gw_transport_stats *stats_of(peers *p, const transport *t) {
     return &p->stats.over[i];
 }
 
+// Messages that an earlier connection has sent, and that the peer has not acknowledged.
+static void record_resent(const peer *x) {
+    uint64_t count = 0;
+    if (!trace_is_on(TRACE_WIRE)) return;
+    list_each(l, &x->session.unacked) count += list_entry(l, message, link)->was_sent;
+    if (count) trace_record(TRACE_RESENT, -1, (uint64_t)x->rank, count, trace_name(x->name));
+}
+
 static void begin_stream(peer *x) {
     x->over = stats_of(x->peers, x->connection->transport);
     x->connected_ns = env_now_ns(x->peers->options.env);
@@ -166,9 +175,15 @@ static void begin_stream(peer *x) {
     x->is_blocked = false;
     connection_stream(x->connection, &peer_connection_events, x);
     x->session.close_wanted = x->peers->is_ending;
+    record_resent(x);
     peer_update_busy(x);  // a handshake acknowledges too
     peer_notify_room(x);
     peers_make_dirty(x);
+}
+
+static void record_lost(const peer *x) {
+    if (trace_is_on(TRACE_WIRE))
+        trace_record_text(TRACE_RECONNECTING, -1, 0, (uint64_t)x->rank, x->name);
 }
 
 // "A closed connection is evidence that the peer has ended, so both sides ask at once."
@@ -178,6 +193,7 @@ static void reconnect_at_once(peer *x) {
     note_failure(x, true);
     x->peers->stats.reconnects++;
     x->traffic.reconnects++;
+    record_lost(x);
     if (x->tries > 0) {
         back_off(x);  // the previous one broke before a frame was received
         return;
@@ -190,6 +206,7 @@ static void replace_connection(peer *x) {
     session_detach(&x->session);
     x->peers->stats.reconnects++;
     x->traffic.reconnects++;
+    record_lost(x);
 }
 
 static void bury(peer *x) {

@@ -12,9 +12,11 @@ const trace_kind_info trace_kinds[TRACE_KIND_COUNT] = {
 static const struct {
     const char *name;
     uint32_t level;
-} levels[] = { { "job", TRACE_JOB },   { "coll", TRACE_COLL }, { "pass", TRACE_PASS },
-               { "step", TRACE_STEP }, { "slow", TRACE_SLOW }, { "call", TRACE_CALL },
-               { "user", TRACE_USER }, { "all", TRACE_ALL } };
+} levels[] = {
+    { "job", TRACE_JOB },   { "coll", TRACE_COLL }, { "pass", TRACE_PASS }, { "step", TRACE_STEP },
+    { "slow", TRACE_SLOW }, { "call", TRACE_CALL }, { "user", TRACE_USER }, { "ref", TRACE_REF },
+    { "wire", TRACE_WIRE }, { "ops", TRACE_OPS },   { "all", TRACE_ALL },
+};
 
 uint32_t trace_level_of(const char *name, size_t size) {
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++)
@@ -24,7 +26,7 @@ uint32_t trace_level_of(const char *name, size_t size) {
 }
 
 const char *trace_level_names(void) {
-    return "job, coll, pass, step, slow, call, user, all";
+    return "job, coll, pass, step, slow, call, user, ref, wire, ops, all";
 }
 
 bool trace_levels_parse(const char *text, uint32_t *out, const char **out_wrong, size_t *out_size) {

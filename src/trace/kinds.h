@@ -15,8 +15,14 @@ typedef enum trace_level {
     TRACE_CALL = 32,  // each call
     TRACE_USER = 64,  // spans, marks and counters of the program
     TRACE_DEFAULT = TRACE_JOB | TRACE_COLL | TRACE_PASS | TRACE_STEP | TRACE_SLOW | TRACE_USER,
-    TRACE_ALL = 127
+    TRACE_USUAL = TRACE_DEFAULT | TRACE_CALL,  // of a trace
+    TRACE_REF = 128,                           // references
+    TRACE_WIRE = 256,                          // messages, and connections
+    TRACE_OPS = 512,                           // operators, and calls of modules
+    TRACE_ALL = 1023
 } trace_level;
+
+#define TRACE_USUAL_LEVELS "job,coll,pass,step,slow,call,user"  // TRACE_USUAL
 
 #define TRACE_SLOW_NS INT64_C(10000000)
 
@@ -62,7 +68,25 @@ typedef enum trace_phase { TRACE_INSTANT, TRACE_BEGIN, TRACE_END, TRACE_COUNT } 
     X(MARK, TRACE_USER, TRACE_INSTANT, "mark")     /* - / - / text */                              \
     X(COUNTER, TRACE_USER, TRACE_COUNT, "counter") /* - / the bits of a double / its name */       \
     X(OVERTAKEN, TRACE_JOB, TRACE_INSTANT,                                                         \
-      "records were overwritten before they were read") /* - / how many / -; made by a reader */
+      "records were overwritten before they were read") /* - / how many / -; made by a reader */   \
+    X(REFERENCE_MADE, TRACE_REF, TRACE_INSTANT, "reference made") /* reference / owner / - */      \
+    X(REFERENCE_FORKED, TRACE_REF, TRACE_INSTANT,                                                  \
+      "reference forked") /* the same / new holder / -; of its owner */                            \
+    X(REFERENCE_RELEASED, TRACE_REF, TRACE_INSTANT,                                                \
+      "reference released")                         /* the same / holder / -; of its owner */      \
+    X(FETCH_BEGUN, TRACE_REF, TRACE_BEGIN, "fetch") /* trace_unique_id / owner / - */              \
+    X(FETCH_ENDED, TRACE_REF, TRACE_END, "fetch")   /* the same / status / - */                    \
+    X(MESSAGE_SENT, TRACE_WIRE, TRACE_INSTANT,                                                     \
+      "message sent") /* trace_message_id / bytes / transport */                                   \
+    X(MESSAGE_RECEIVED, TRACE_WIRE, TRACE_INSTANT, "message received") /* the same */              \
+    X(RECONNECTING, TRACE_WIRE, TRACE_INSTANT, "connection lost")      /* - / peer / its name */   \
+    X(RESENT, TRACE_WIRE, TRACE_INSTANT, "messages resent") /* peer / how many / its name */       \
+    X(QUEUE_FULL, TRACE_WIRE, TRACE_BEGIN, "full queue")    /* trace_unique_id / peer / - */       \
+    X(QUEUE_HAS_ROOM, TRACE_WIRE, TRACE_END, "full queue")  /* the same / status / - */            \
+    X(OP_BEGUN, TRACE_OPS, TRACE_BEGIN, "operator")         /* trace_unique_id / - / name */       \
+    X(OP_ENDED, TRACE_OPS, TRACE_END, "operator")           /* the same / trace_op_value / name */ \
+    X(MODULE_BEGUN, TRACE_OPS, TRACE_BEGIN, "module")       /* trace_unique_id / - / its name */   \
+    X(MODULE_ENDED, TRACE_OPS, TRACE_END, "module")         /* the same / status / its name */
 
 typedef enum trace_kind {
     TRACE_NONE,
@@ -94,6 +118,25 @@ static inline uint64_t trace_call_id(int caller, uint64_t call) {
 static inline uint64_t trace_collective_id(uint64_t group, uint64_t key, uint64_t number) {
     uint64_t mixed = (group ^ key * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xff51afd7ed558ccd);
     return mixed >> 32 << 32 | (uint32_t)number;
+}
+
+// Of a message: the other worker, and the kind (agent/messages/kinds.h).
+static inline uint64_t trace_message_id(int rank, uint8_t kind) {
+    return (uint64_t)(uint32_t)rank << 8 | kind;
+}
+static inline int trace_message_rank(uint64_t id) {
+    return (int)(id >> 8);
+}
+
+// What an operator has made: bytes on a device, where 0 is the CPU.
+static inline uint64_t trace_op_value(uint8_t device, uint64_t bytes) {
+    return (uint64_t)device << 56 | (bytes & ((UINT64_C(1) << 56) - 1));
+}
+static inline uint64_t trace_op_bytes(uint64_t value) {
+    return value & ((UINT64_C(1) << 56) - 1);
+}
+static inline unsigned trace_op_device(uint64_t value) {
+    return (unsigned)(value >> 56);
 }
 
 #endif

@@ -88,6 +88,33 @@ uint32_t trace_name(const char *text) {
     return at;
 }
 
+// Constant texts and their names, which are only added: a reader takes no lock.
+enum { KNOWN_NAMES = 1024, KNOWN_PROBES = 8 };
+static struct {
+    _Atomic(const char *) text;
+    _Atomic uint32_t name;
+} known[KNOWN_NAMES];
+
+uint32_t trace_name_of_constant(const char *text) {
+    size_t start = ((uintptr_t)text >> 3) % KNOWN_NAMES;
+    for (size_t i = start; i < start + KNOWN_PROBES; i++) {
+        const char *none = NULL, *there = atomic_load(&known[i % KNOWN_NAMES].text);
+        uint32_t name = there == text ? atomic_load(&known[i % KNOWN_NAMES].name) : 0;
+        if (name) return name;
+        if (there && there != text) continue;
+        name = trace_name(text);
+        if (there || atomic_compare_exchange_strong(&known[i % KNOWN_NAMES].text, &none, text))
+            atomic_store(&known[i % KNOWN_NAMES].name, name);
+        return name;
+    }
+    return trace_name(text);
+}
+
+uint64_t trace_unique_id(void) {
+    static _Thread_local uint64_t last;
+    return (uint64_t)(uint32_t)trace_thread_id() << 40 | (++last & ((UINT64_C(1) << 40) - 1));
+}
+
 int trace_thread_id(void) {
     static _Thread_local int id;
     if (!id) id = (int)syscall(SYS_gettid);

@@ -32,7 +32,12 @@ void trace_wait_ends(uint64_t begun, int agent, const char *what);
 // The id of this thread in the kernel.
 int trace_thread_id(void);
 
+// An id that no other work of this process has: for work that one thread begins and ends.
+uint64_t trace_unique_id(void);
+
 // The number of |text| among the strings of this process; 0 if there is no room for it.
 uint32_t trace_name(const char *text);
+// The same of a constant text, such as the name of an operator, which is looked up once.
+uint32_t trace_name_of_constant(const char *text);
 
 #endif

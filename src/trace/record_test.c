@@ -94,6 +94,45 @@ static void *record_many(void *unused) {
 }
 
 // Below the count there are only whole ones: |number|, |id| and |value| belong together.
+static void constant_texts_have_the_same_names(void **state) {
+    (void)state;
+    enum { TEXTS = 3000 };  // more than are remembered
+    static char texts[TEXTS][8];
+    view v = open_passed();
+    uint32_t first[TEXTS];
+    for (int i = 0; i < TEXTS; i++) snprintf(texts[i], sizeof texts[i], "t%d", i);
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < TEXTS; i++) {
+            uint32_t name = trace_name_of_constant(texts[i]);
+            if (!pass) first[i] = name;
+            assert_int_equal(name, first[i]);
+            assert_string_equal(text_of(v, name), texts[i]);
+        }
+    assert_int_equal(trace_name("t7"), first[7]);
+}
+
+static void *take_id(void *out) {
+    *(uint64_t *)out = trace_unique_id();
+    return NULL;
+}
+
+static void ids_of_work_are_unique(void **state) {
+    (void)state;
+    pthread_t other;
+    uint64_t ids[3] = { trace_unique_id(), trace_unique_id(), 0 };
+    assert_int_equal(pthread_create(&other, NULL, take_id, &ids[2]), 0);
+    pthread_join(other, NULL);
+    for (int i = 0; i < 3; i++) assert_true(ids[i] && ids[i] != ids[(i + 1) % 3]);
+}
+
+static void values_of_records_are_read_back(void **state) {
+    (void)state;
+    assert_int_equal(trace_message_rank(trace_message_id(1023, 255)), 1023);
+    uint64_t value = trace_op_value(200, UINT64_C(1) << 45);
+    assert_int_equal(trace_op_device(value), 200);
+    assert_true(trace_op_bytes(value) == UINT64_C(1) << 45);
+}
+
 static void a_record_is_there_before_it_is_counted(void **state) {
     (void)state;
     view v = open_passed();
@@ -314,9 +353,10 @@ static void tables_are_published_whole(void **state) {
 }
 
 GW_TESTS(trace_record, records_are_in_the_memory_that_was_passed, names_are_found_again,
-         a_record_is_there_before_it_is_counted, levels_are_switched_from_outside,
-         a_ring_keeps_the_last_records, each_thread_has_a_ring, a_forked_process_records_nothing,
-         records_outlive_a_killed_process, memory_has_one_owner,
+         constant_texts_have_the_same_names, ids_of_work_are_unique,
+         values_of_records_are_read_back, a_record_is_there_before_it_is_counted,
+         levels_are_switched_from_outside, a_ring_keeps_the_last_records, each_thread_has_a_ring,
+         a_forked_process_records_nothing, records_outlive_a_killed_process, memory_has_one_owner,
          a_descriptor_that_is_no_memory_is_not_taken, it_can_be_switched_off,
          without_memory_nothing_is_recorded, it_records_the_levels_of_the_variable,
          tables_are_published_whole);

@@ -7,6 +7,7 @@
 #include "trace/clock.h"
 #include "trace/kinds.h"
 #include "trace/record.h"
+#include "trace/wanted.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,10 +35,11 @@ static int seals_of_size(void) {
 
 // ---- Which memory -------------------------------------------------------------------------------
 
-// What GW_FLIGHT asks for.
+// What GW_FLIGHT and GW_TRACE ask for.
 typedef struct wish {
     bool is_off;
     uint32_t levels, records;
+    uint32_t traced;  // levels that are on until a trace of them ends
 } wish;
 
 static wish read_wish(void) {
@@ -56,6 +58,20 @@ static wish read_wish(void) {
     w.is_off = number == 0;
     for (w.records = TRACE_RECORDS_MIN; w.records < (uint32_t)number;) w.records *= 2;
     return w;
+}
+
+// A trace that is written to a file ends, and levels are then as GW_FLIGHT wants them.
+static void read_trace(wish *w) {
+    trace_wanted t;
+    char why[256];
+    if (!trace_wanted_parse(getenv("GW_TRACE"), &t, why)) {
+        if (why[0]) log_line("%s", why);
+        return;
+    }
+    if (t.file)
+        w->traced = t.levels;
+    else
+        w->levels |= t.levels;
 }
 
 // Its size is fixed, so that no process can make it end before what is mapped.
@@ -159,7 +175,7 @@ static void write_header(trace_header *h, const wish *w) {
     memcpy(h->magic, TRACE_MAGIC, sizeof h->magic);
     // Added to those that a tool has requested. A tool that has not seen the magic replaces them before this, and looks
     // again after it.
-    atomic_fetch_or(&h->levels, w->levels);
+    atomic_fetch_or(&h->levels, w->levels | w->traced);
 }
 
 // ---- Its life -----------------------------------------------------------------------------------
@@ -175,6 +191,7 @@ PROCESS_LOCK(rows, PROCESS_LOCK_LEAF, forget_in_child);  // of |agents|
 static void open_once(void) {
     wish w = read_wish();
     if (w.is_off) return;
+    read_trace(&w);
     if (!take_launchers(w.records) && !take_own(w.records)) {
         log_info("no flight recorder: its memory cannot be made: %s", strerror(errno));
         return;

@@ -9,7 +9,10 @@
 enum {
     ACTIVITY_BYTES = 128 + 3 * TRACE_TEXT_MAX + 4 * TRACE_RANKS_MAX,
     PEER_BYTES = 4 + 4 + 8 * TRACE_PEER_COUNTERS + 4 + 16,
-    END_BYTES = 3 + 8 * (TRACE_COUNTERS + MEMORY_KINDS) + (TRACE_PEERS_MAX + 1) * PEER_BYTES
+    SUM_BYTES = 2 * 4 + TRACE_SUM_NAME + TRACE_SUM_IN + 1 + 8 * TRACE_SUM_COUNTERS,
+    SUMS_BYTES = 1 + (TRACE_SUMS_MAX + 1) * SUM_BYTES,
+    END_BYTES = 3 + 8 * (TRACE_COUNTERS + MEMORY_KINDS) + (TRACE_PEERS_MAX + 1) * PEER_BYTES +
+                TRACE_SUM_KINDS * SUMS_BYTES
 };
 
 // ---- Writing ------------------------------------------------------------------------------------
@@ -60,7 +63,7 @@ void trace_table_add(bytes *out, const trace_activity *a) {
 
 static void put_counters(bytes *out, const uint64_t *counters, int count) {
     bytes_put_u8(out, (uint8_t)count);
-    for (int i = 0; i < count; i++) bytes_put_u64(out, counters[i]);
+    for (int i = 0; i < count; i++) bytes_put_u64(out, counters ? counters[i] : 0);
 }
 
 static void put_peer(bytes *out, const trace_peer *x) {
@@ -70,12 +73,27 @@ static void put_peer(bytes *out, const trace_peer *x) {
     bytes_put_text(out, x->transport);
 }
 
-void trace_table_end(bytes *out, const uint64_t counters[TRACE_COUNTERS],
-                     const uint64_t memory[MEMORY_KINDS], const trace_peers *peers) {
-    put_counters(out, counters, TRACE_COUNTERS);
-    put_counters(out, memory, MEMORY_KINDS);
-    bytes_put_u8(out, (uint8_t)peers->count);
-    for (int i = 0; i < peers->count; i++) put_peer(out, &peers->of[i]);
+static void put_peers(bytes *out, const trace_peers *peers) {
+    int count = peers ? peers->count : 0;
+    bytes_put_u8(out, (uint8_t)count);
+    for (int i = 0; i < count; i++) put_peer(out, &peers->of[i]);
+}
+
+static void put_sums(bytes *out, const trace_sums *sums) {
+    int count = sums ? sums->count : 0;
+    bytes_put_u8(out, (uint8_t)count);
+    for (int i = 0; i < count; i++) {
+        bytes_put_text(out, sums->of[i].name);
+        bytes_put_text(out, sums->of[i].in);
+        put_counters(out, sums->of[i].counters, TRACE_SUM_COUNTERS);
+    }
+}
+
+void trace_table_end(bytes *out, const trace_table_counts *counts) {
+    put_counters(out, counts->counters, TRACE_COUNTERS);
+    put_counters(out, counts->memory, MEMORY_KINDS);
+    put_peers(out, counts->peers);
+    for (int i = 0; i < TRACE_SUM_KINDS; i++) put_sums(out, counts->sums[i]);
 }
 
 void trace_activity_add_rank(trace_activity *a, int rank) {
@@ -125,6 +143,25 @@ static bool read_peers(reader *in, trace_peers *out) {
     return true;
 }
 
+static bool read_sums(reader *in, trace_sums *out) {
+    out->count = reader_u8(in);
+    if (out->count > TRACE_SUMS_MAX + 1) return false;
+    for (int i = 0; i < out->count; i++) {
+        trace_sum *x = &out->of[i];
+        *x = (trace_sum){ 0 };
+        if (!reader_text(in, x->name, sizeof x->name) || !reader_text(in, x->in, sizeof x->in) ||
+            !read_counters(in, x->counters, TRACE_SUM_COUNTERS))
+            return false;
+    }
+    return true;
+}
+
+static bool read_all_sums(reader *in, trace_sums out[TRACE_SUM_KINDS]) {
+    for (int i = 0; i < TRACE_SUM_KINDS; i++)
+        if (!read_sums(in, &out[i])) return false;
+    return true;
+}
+
 bool trace_table_read(const void *data, size_t size, trace_table *out) {
     reader in = reader_of(data, size);
     out->now_ns = (int64_t)reader_u64(&in);
@@ -138,7 +175,7 @@ bool trace_table_read(const void *data, size_t size, trace_table *out) {
         if (!read_activity(&in, &out->activities[i])) return false;
     return read_counters(&in, out->counters, TRACE_COUNTERS) &&
            read_counters(&in, out->memory, MEMORY_KINDS) && read_peers(&in, &out->peers) &&
-           !in.failed && !reader_left(&in);
+           read_all_sums(&in, out->sums) && !in.failed && !reader_left(&in);
 }
 
 // ---- Peers --------------------------------------------------------------------------------------

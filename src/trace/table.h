@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/memory_kinds.h"
+#include "trace/sums.h"
 
 enum {
     TRACE_TEXT_MAX = 96,
@@ -116,16 +117,24 @@ typedef struct trace_table {
     uint64_t counters[TRACE_COUNTERS];
     uint64_t memory[MEMORY_KINDS];  // of the process
     trace_peers peers;
+    trace_sums sums[TRACE_SUM_KINDS];
     int left_out;  // activities for which there was no room
     int activity_count;
     trace_activity activities[TRACE_ACTIVITIES_MAX];
 } trace_table;
 
+// What a table has besides activities. NULL: zeros, or none.
+typedef struct trace_table_counts {
+    const uint64_t *counters;  // TRACE_COUNTERS
+    const uint64_t *memory;    // MEMORY_KINDS
+    const trace_peers *peers;
+    const trace_sums *sums[TRACE_SUM_KINDS];
+} trace_table_counts;
+
 // Writes a table to |out|, which is empty: its beginning, each activity, its end. Without memory |out| fails.
 void trace_table_begin(bytes *out, int64_t now_ns, trace_phase_of_worker phase);
 void trace_table_add(bytes *out, const trace_activity *a);
-void trace_table_end(bytes *out, const uint64_t counters[TRACE_COUNTERS],
-                     const uint64_t memory[MEMORY_KINDS], const trace_peers *peers);
+void trace_table_end(bytes *out, const trace_table_counts *counts);
 
 // False if the bytes are no table.
 bool trace_table_read(const void *data, size_t size, trace_table *out);

@@ -43,7 +43,18 @@ static void write_table(bytes *out, int count) {
         trace_activity a = wait_for_reply(i % 20);
         trace_table_add(out, &a);
     }
-    trace_table_end(out, counters, memory, &peers);
+    static trace_sums made;
+    if (!made.count)
+        for (int i = 0; i < 1000; i++) {
+            char name[200];
+            snprintf(name, sizeof name, "%0*d", 1 + i % 100, i);
+            trace_sums_add(&made, name, name, i % 2, i);
+        }
+    trace_table_end(out, &(trace_table_counts){
+                             counters,
+                             memory,
+                             &peers,
+                             { [TRACE_SUMS_MADE] = &made, [TRACE_SUMS_COLLECTIVES] = &made } });
     assert_false(out->failed);
 }
 
@@ -62,6 +73,12 @@ static void it_reads_what_was_written(void **state) {
     assert_int_equal(t->peers.of[0].rank, 39);
     assert_int_equal(t->peers.of[0].counters[TRACE_PEER_BYTES_SENT], 3900);
     assert_string_equal(t->peers.of[0].transport, "shm");
+    assert_int_equal(t->sums[TRACE_SUMS_MADE].count, TRACE_SUMS_MAX + 1);
+    assert_int_equal(t->sums[TRACE_SUMS_SERVED].count, 0);
+    assert_string_equal(t->sums[TRACE_SUMS_COLLECTIVES].of[7].name, "00000007");
+    assert_string_equal(t->sums[TRACE_SUMS_COLLECTIVES].of[7].in, "00000007");
+    assert_int_equal(t->sums[TRACE_SUMS_MADE].of[7].counters[TRACE_SUM_FAILED], 1);
+    assert_int_equal(t->sums[TRACE_SUMS_MADE].of[7].counters[TRACE_SUM_NS], 7);
     assert_int_equal(t->activity_count, 20);
     assert_int_equal(t->left_out, 0);
     for (int i = 0; i < 20; i++) {

@@ -285,15 +285,98 @@ static void metrics_are_those_of_the_workers(void **state) {
     assert_true(metric(&x, "gradwire_members{state=\"serving\"}") == 2);
     assert_true(metric(&x, "gradwire_members{state=\"stopped\"}") == 1);
     assert_true(metric(&x, "gradwire_restarts_total{worker=\"worker1\"}") == 3);
-    assert_true(metric(&x, "gradwire_calls_total{worker=\"worker2\",side=\"made\"}") == 200);
-    assert_true(metric(&x, "gradwire_calls_total{worker=\"worker2\",side=\"served\"}") == 201);
-    assert_true(metric(&x, "gradwire_bytes_total{worker=\"worker1\",direction=\"received\"}") ==
-                100 + TRACE_BYTES_RECEIVED);
+    assert_true(metric(&x, "gradwire_worker_calls_total{worker=\"worker2\",side=\"made\"}") == 200);
+    assert_true(metric(&x, "gradwire_worker_calls_total{worker=\"worker2\",side=\"served\"}") ==
+                201);
+    assert_true(
+        metric(&x, "gradwire_worker_bytes_total{worker=\"worker1\",direction=\"received\"}") ==
+        100 + TRACE_BYTES_RECEIVED);
     assert_true(metric(&x, "gradwire_memory_bytes{worker=\"worker0\",kind=\"resident\"}") == 1e6);
     assert_true(metric(&x, "gradwire_processor_seconds_total{worker=\"worker0\"}") == 2.5);
     assert_true(metric(&x, "gradwire_activity_seconds{worker=\"worker1\",kind=\"collective\"}") ==
                 1.5);
     free(x.text);
+    model_close(m);
+}
+
+static void fill_table(trace_table *t) {
+    *t = (trace_table){ .memory = { [MEMORY_GRADIENTS] = 4096 } };
+    t->peers = (trace_peers){ .count = 3,
+                              .of = { { .rank = 1, .workers = 1, .transport = "shm" },
+                                      { .rank = 7, .workers = 1, .transport = "tcp" },
+                                      { .rank = -1, .workers = 9 } } };
+    for (int i = 0; i < 3; i++) {
+        t->peers.of[i].counters[TRACE_PEER_BYTES_SENT] = 100 * (uint64_t)(i + 1);
+        t->peers.of[i].counters[TRACE_PEER_SHARED_RECEIVED] = 5;
+        t->peers.of[i].counters[TRACE_PEER_QUEUED] = 11;
+    }
+    trace_sums_add(&t->sums[TRACE_SUMS_MADE], "f\"\n<b>", "", true, 0);
+    trace_sums_add(&t->sums[TRACE_SUMS_SERVED], "g", "", false, 1500000000);
+    trace_sums_add(&t->sums[TRACE_SUMS_COLLECTIVES], "all_reduce", "world", false, 250000000);
+    for (int i = 0; i < 100; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "f%d", i);
+        trace_sums_add(&t->sums[TRACE_SUMS_MADE], name, "", false, 0);
+    }
+}
+
+static void peers_functions_and_groups_have_metrics(void **state) {
+    (void)state;
+    model *m = model_open("job");
+    static trace_table t;
+    fill_table(&t);
+    live_row rows[] = { rows_make(0), rows_make(1) };
+    rows[0].table = &t;
+    rows_update(m, rows, 2, 1);
+    lines x = split(rows_text(m, metrics_write));
+    expect_exposition(&x);
+#define OF "{worker=\"worker0\",peer="
+    assert_true(metric(&x, "gradwire_bytes_total" OF
+                           "\"worker1\",transport=\"shm\",direction=\"sent\"}") == 100);
+    assert_true(metric(&x, "gradwire_bytes_total" OF
+                           "\"rank 7\",transport=\"tcp\",direction=\"sent\"}") == 200);
+    assert_true(metric(&x, "gradwire_bytes_total" OF
+                           "\"other\",transport=\"shared\",direction=\"received\"}") == 5);
+    assert_true(metric(&x, "gradwire_queue_bytes" OF "\"worker1\"}") == 11);
+#undef OF
+#define OF "{worker=\"worker0\",function="
+    assert_true(metric(&x, "gradwire_calls_total" OF "\"g\",side=\"served\"}") == 1);
+    assert_true(metric(&x, "gradwire_calls_total" OF "\"f\\\"\\n<b>\",side=\"made\"}") == 1);
+    assert_true(metric(&x, "gradwire_call_errors_total" OF "\"f\\\"\\n<b>\",side=\"made\"}") == 1);
+    assert_true(metric(&x, "gradwire_calls_total" OF "\"other\",side=\"made\"}") ==
+                101 - TRACE_SUMS_MAX);
+    assert_true(metric(&x, "gradwire_call_seconds_total" OF "\"g\",side=\"served\"}") == 1.5);
+#undef OF
+    assert_true(metric(&x, "gradwire_collective_seconds_total{worker=\"worker0\",op=\"all_reduce\","
+                           "group=\"world\"}") == 0.25);
+    assert_true(metric(&x, "gradwire_memory_bytes{worker=\"worker0\",kind=\"gradients\"}") == 4096);
+    free(x.text);
+    // A worker that has published nothing more keeps its sums, and the memory is given back.
+    rows[0].table = NULL;
+    rows_update(m, rows, 2, 2);
+    char *text = rows_text(m, metrics_write);
+    assert_non_null(strstr(text, "function=\"g\",side=\"served\"} 1\n"));
+    free(text);
+    assert_true(m->detail_bytes > 0 && m->detail_bytes < 20000);
+    model_close(m);
+}
+
+static void details_have_a_bounded_memory(void **state) {
+    (void)state;
+    enum { WORKERS = 1024 };
+    model *m = model_open("job");
+    static trace_table t;
+    static live_row rows[WORKERS];
+    fill_table(&t);
+    for (int i = 0; i < WORKERS; i++) {
+        rows[i] = rows_make(i);
+        rows[i].table = &t;
+    }
+    for (int second = 1; second < 4; second++) rows_update(m, rows, WORKERS, second);
+    assert_true(m->detail_bytes <= MODEL_DETAIL_BYTES);
+    int count = 0;
+    for (int i = 0; i < m->count; i++) count += m->workers[i]->detail != NULL;
+    assert_in_range(count, 1, WORKERS - 1);
     model_close(m);
 }
 
@@ -310,7 +393,7 @@ static void a_name_has_one_series(void **state) {
     rows_update(m, &row, 1, 2);
     lines x = split(rows_text(m, metrics_write));
     expect_exposition(&x);
-    assert_true(metric(&x, "gradwire_collectives_total{worker=\"worker0\"}") == 2);
+    assert_true(metric(&x, "gradwire_worker_collectives_total{worker=\"worker0\"}") == 2);
     assert_true(metric(&x, "gradwire_members{state=\"ended\"}") == 0);
     free(x.text);
     row.life = IMAGE_HAS_ENDED;
@@ -320,7 +403,7 @@ static void a_name_has_one_series(void **state) {
     assert_null(strstr(text, "gradwire_processor_seconds_total{"));
     assert_null(strstr(text, "gradwire_memory_bytes{"));
     assert_non_null(strstr(text, "gradwire_up 0\n"));
-    assert_non_null(strstr(text, "gradwire_collectives_total{worker=\"worker0\"} 2\n"));
+    assert_non_null(strstr(text, "gradwire_worker_collectives_total{worker=\"worker0\"} 2\n"));
     free(text);
     model_close(m);
 }
@@ -332,7 +415,8 @@ static void labels_are_escaped(void **state) {
     snprintf(row.worker, sizeof row.worker, "a\\b\"c\nd{}");
     rows_update(m, &row, 1, 1);
     char *text = rows_text(m, metrics_write);
-    assert_non_null(strstr(text, "gradwire_collectives_total{worker=\"a\\\\b\\\"c\\nd{}\"} 2\n"));
+    assert_non_null(
+        strstr(text, "gradwire_worker_collectives_total{worker=\"a\\\\b\\\"c\\nd{}\"} 2\n"));
     lines x = split(text);
     expect_exposition(&x);
     free(text);
@@ -370,5 +454,6 @@ static void json_has_what_the_page_has(void **state) {
 GW_TESTS(monitor_page, text_is_escaped, numbers_are_short, names_with_tags_stay_text,
          the_page_has_no_inline_code, pages_of_all_states_close_their_tags,
          many_workers_are_counted, a_chart_has_gaps_where_values_are_missing,
-         metrics_are_those_of_the_workers, a_name_has_one_series, labels_are_escaped,
+         metrics_are_those_of_the_workers, peers_functions_and_groups_have_metrics,
+         details_have_a_bounded_memory, a_name_has_one_series, labels_are_escaped,
          json_has_what_the_page_has);

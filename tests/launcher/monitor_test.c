@@ -226,6 +226,19 @@ static void expect_metric(const char *text, const char *name, int rank, const ch
     if (!strstr(text, line)) fail_msg("no line %s", line);
 }
 
+// The sum of all series of that name and worker which have |label|.
+static json_int_t sum_metrics(const char *text, const char *name, int rank, const char *label) {
+    char begin[128];
+    int size = snprintf(begin, sizeof begin, "gradwire_%s{worker=\"worker%d\",", name, rank);
+    json_int_t sum = 0;
+    for (const char *at = text; (at = strstr(at, begin)); at += size) {
+        const char *end = strstr(at, "} "), *found = strstr(at, label);
+        assert_non_null(end);
+        if (found && found < end) sum += strtoll(end + 2, NULL, 10);
+    }
+    return sum;
+}
+
 // The job waits, so that its numbers stay the same.
 static void numbers_are_those_of_top_and_ps(void **state) {
     (void)state;
@@ -247,11 +260,18 @@ static void numbers_are_those_of_top_and_ps(void **state) {
     assert_non_null(strstr(metrics.all, "Content-Type: text/plain; version=0.0.4"));
     for (int rank = 0; rank < 2; rank++) {
         const json_t *w = worker(ps, (size_t)rank);
-        expect_metric(metrics.body, "collectives_total", rank, "", number_of(w, "collectives"));
-        expect_metric(metrics.body, "calls_total", rank, ",side=\"made\"",
+        expect_metric(metrics.body, "worker_collectives_total", rank, "",
+                      number_of(w, "collectives"));
+        expect_metric(metrics.body, "worker_calls_total", rank, ",side=\"made\"",
                       number_of(w, "calls_made"));
-        expect_metric(metrics.body, "calls_total", rank, ",side=\"served\"",
+        expect_metric(metrics.body, "worker_calls_total", rank, ",side=\"served\"",
                       number_of(w, "calls_served"));
+        assert_int_equal(sum_metrics(metrics.body, "collectives_total", rank, "group=\""),
+                         number_of(w, "collectives"));
+        assert_int_equal(sum_metrics(metrics.body, "calls_total", rank, "side=\"made\""),
+                         number_of(w, "calls_made"));
+        assert_int_equal(sum_metrics(metrics.body, "calls_total", rank, "side=\"served\""),
+                         number_of(w, "calls_served"));
     }
     assert_non_null(strstr(metrics.body, "gradwire_members{state=\"serving\"} 2\n"));
     expect_status(metrics, 200);
@@ -555,6 +575,49 @@ static void silent_connections_are_ended(void **state) {
     forget(finish(j.l));
 }
 
+// ---- Several hosts ------------------------------------------------------------------------------
+
+// Until the page has |count| workers that serve.
+static json_t *await_workers(const job *j, size_t count) {
+    for (;;) {
+        json_t *all = get_json(j);
+        size_t serving = 0, total = json_array_size(json_object_get(all, "workers"));
+        for (size_t i = 0; i < total; i++)
+            serving += strcmp(text_of(worker(all, i), "phase"), "serving") == 0;
+        if (serving == count) return all;
+        json_decref(all);
+    }
+}
+
+static void a_page_shows_the_workers_of_all_hosts(void **state) {
+    (void)state;
+    need_library();
+    int port = testing_free_port();
+    job j = { .l = launch_command("exec ./gradwire run --grace=1 --nnodes=2 --node-rank=0 "
+                                  "--rdzv-endpoint=127.0.0.1:%d -n2 --monitor -- ./case-hangs "
+                                  "barrier",
+                                  port) };
+    launched other = launch_command("exec ./gradwire run --grace=1 --nnodes=2 --node-rank=1 "
+                                    "--rdzv-endpoint=127.0.0.1:%d -n2 -- ./case-hangs barrier",
+                                    port);
+    take_address(read_line(j.l.err_fd, message), &j);
+    json_t *all = await_workers(&j, 4);
+    for (int rank = 0; rank < 4; rank++) {
+        assert_int_equal(number_of(worker(all, (size_t)rank), "rank"), rank);
+        assert_true(number_of(worker(all, (size_t)rank), "resident_bytes") > 0);
+    }
+    json_decref(all);
+    // The metrics have them, too, and sums of theirs.
+    reply metrics = get(&j, "/metrics");
+    assert_non_null(strstr(metrics.body, "gradwire_members{state=\"serving\"} 4\n"));
+    assert_non_null(
+        strstr(metrics.body, "gradwire_memory_bytes{worker=\"worker3\",kind=\"tensors\"}"));
+    free(metrics.all);
+    kill(j.l.pid, SIGTERM);
+    forget(finish(other));
+    forget(finish(j.l));
+}
+
 GW_TESTS_WITH_LIMIT(monitor, 120, the_page_is_for_those_with_the_key,
                     numbers_are_those_of_top_and_ps, a_job_that_hangs_has_its_root_on_the_page,
                     a_worker_that_has_ended_is_marked, the_name_of_a_program_stays_text,
@@ -562,4 +625,5 @@ GW_TESTS_WITH_LIMIT(monitor, 120, the_page_is_for_those_with_the_key,
                     a_monitor_of_a_running_job_serves_until_it_is_ended,
                     metrics_are_served_with_their_token, what_is_wrong_is_one_sentence,
                     without_the_library_a_sentence_names_its_package,
-                    noise_does_not_stop_the_server, silent_connections_are_ended);
+                    noise_does_not_stop_the_server, silent_connections_are_ended,
+                    a_page_shows_the_workers_of_all_hosts);

@@ -10,14 +10,13 @@
 #include <unistd.h>
 
 #include "../support/launched.h"
+#include "../support/levels.h"
 #include "../support/trace_lines.h"
 #include "observe/dump.h"
 #include "observe/find.h"
 #include "system/proc.h"
 #include "timeline/clocks.h"
 #include "trace/kinds.h"
-
-#define COUNT(x, ...) trace_lines_count(x, (const char *const[]){ __VA_ARGS__, NULL })
 
 typedef struct job {
     launched l;
@@ -57,16 +56,8 @@ static found workers_of(const job *j) {
     return f;
 }
 
-static void await_levels(const job *j, uint32_t levels) {
-    for (bool is_so = false; !is_so;) {
-        found f = workers_of(j);
-        is_so = f.images[0].levels == levels && f.images[1].levels == levels;
-        find_free(&f);
-    }
-}
-
-// The process of the launcher with that name.
-static pid_t find_recorder(const job *j) {
+// The process of the launcher with that name; 0: it has not set its name yet.
+static pid_t look_for_recorder(const job *j) {
     proc *all;
     int count = proc_list(&all);
     pid_t found = 0;
@@ -79,7 +70,12 @@ static pid_t find_recorder(const job *j) {
         if (f) fclose(f);
     }
     free(all);
-    assert_true(found > 0);
+    return found;
+}
+
+static pid_t find_recorder(const job *j) {
+    pid_t found;
+    while (!(found = look_for_recorder(j))) continue;
     return found;
 }
 
@@ -138,7 +134,7 @@ static void each_attempt_of_a_rank_is_in_the_trace(void **state) {
 static void after_the_time_of_the_trace_levels_are_as_before(void **state) {
     (void)state;
     job j = start_job(",call,seconds=0.01", "calls");
-    await_levels(&j, TRACE_DEFAULT);
+    await_levels_of_job(j.l.pid, TRACE_DEFAULT);
     end_job(&j, 0, " is in ");  // the second worker may begin after that time
     trace_lines t = trace_lines_of_json(j.file.text);
     assert_int_equal(COUNT(&t, "instant|worker0", "leaves the job"), 0);
@@ -163,11 +159,11 @@ static void a_launcher_that_is_killed_leaves_a_trace(void **state) {
 static void a_process_that_records_and_is_killed_is_not_noticed_by_ranks(void **state) {
     (void)state;
     job j = start_job("", "calls");
-    await_levels(&j, TRACE_ALL);
+    await_levels_of_job(j.l.pid, TRACE_USUAL);
     kill(find_recorder(&j), SIGKILL);
     read_line(j.l.err_fd,
               "gradwire: --trace: the process that records has ended; there is no trace");
-    await_levels(&j, TRACE_DEFAULT);
+    await_levels_of_job(j.l.pid, TRACE_DEFAULT);
     end_job(&j, 0, "");
     assert_int_equal(access(j.file.text, F_OK), -1);
     remove_folder(j.folder);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "../support/launched.h"
+#include "../support/levels.h"
 #include "../support/memories.h"
 #include "../support/trace_lines.h"
 #include "observe/capture.h"
@@ -394,23 +395,6 @@ static void end_job(job *j) {
     forget(r);
 }
 
-// Of all workers of the job; 0 if they differ.
-static uint32_t levels_of(const job *j) {
-    char why[FIND_WHY_SIZE];
-    found f;
-    if (!find_job_tables(j->pid, &f, why, sizeof why)) fail_msg("%s", why);
-    uint32_t levels = f.images[0].levels;
-    for (int i = 1; i < f.count; i++) levels = f.images[i].levels == levels ? levels : 0;
-    find_free(&f);
-    return levels;
-}
-
-static void await_levels(const job *j, uint32_t levels) {
-    while (levels_of(j) != levels) continue;
-}
-
-#define COUNT(x, ...) trace_lines_count(x, (const char *const[]){ __VA_ARGS__, NULL })
-
 static void a_running_job_is_traced_for_a_time(void **state) {
     (void)state;
     path folder = make_folder(), json = in_folder(folder, "t.json");
@@ -421,7 +405,7 @@ static void a_running_job_is_traced_for_a_time(void **state) {
         testing_note("%s", r.err);
         assert_int_equal(r.code, 0);
         forget(r);
-        assert_int_equal(levels_of(&j), TRACE_DEFAULT);
+        assert_int_equal(levels_of_job(j.l.pid), TRACE_DEFAULT);
         trace_lines t = trace_lines_of_json(json.text);
         calls = COUNT(&t, "slice|worker0", "calls to worker1|twice|call|");
         // The work of before is not of that time.
@@ -440,13 +424,13 @@ static void a_signal_ends_a_trace_and_the_levels_are_as_before(void **state) {
     for (int i = 0; i < 2; i++) {
         launched l =
             LAUNCH("trace", "--seconds=3600", "--levels=call,pass", "-o", records.text, j.pid);
-        await_levels(&j, TRACE_DEFAULT | TRACE_CALL);
+        await_levels_of_job(j.l.pid, TRACE_DEFAULT | TRACE_CALL);
         kill(l.pid, signals[i]);
         result r = finish(l);
         assert_int_equal(r.code, 0);
         assert_non_null(strstr(r.err, i ? "Terminated after " : "Interrupt after "));
         forget(r);
-        assert_int_equal(levels_of(&j), TRACE_DEFAULT);
+        assert_int_equal(levels_of_job(j.l.pid), TRACE_DEFAULT);
         image *images;
         int count;
         char why[IMAGE_WHY_SIZE];
@@ -463,7 +447,7 @@ static void a_killed_trace_leaves_levels_that_the_next_switches_back(void **stat
     path folder = make_folder(), file = in_folder(folder, "t.json");
     job j = start_job();
     launched l = LAUNCH("trace", "--seconds=3600", "-o", file.text, j.pid);
-    await_levels(&j, TRACE_ALL);
+    await_levels_of_job(j.l.pid, TRACE_USUAL);
     char text[128];
     result second = RUN("trace", "--seconds=1", "-o", file.text, j.pid);
     snprintf(text, sizeof text, "cannot be traced: process %d traces it at the moment\n",
@@ -473,11 +457,11 @@ static void a_killed_trace_leaves_levels_that_the_next_switches_back(void **stat
     forget(second);
     kill(l.pid, SIGKILL);
     forget(finish(l));
-    assert_int_equal(levels_of(&j), TRACE_ALL);
+    assert_int_equal(levels_of_job(j.l.pid), TRACE_USUAL);
     result r = RUN("trace", "--seconds=0.01", "-o", file.text, j.pid);
     assert_int_equal(r.code, 0);
     forget(r);
-    assert_int_equal(levels_of(&j), TRACE_DEFAULT);
+    assert_int_equal(levels_of_job(j.l.pid), TRACE_DEFAULT);
     end_job(&j);
     remove_folder(folder);
 }
@@ -487,7 +471,7 @@ static void the_end_of_the_job_ends_a_trace(void **state) {
     path folder = make_folder(), file = in_folder(folder, "t.json");
     job j = start_job();
     launched l = LAUNCH("trace", "--seconds=3600", "-o", file.text, j.pid);
-    await_levels(&j, TRACE_ALL);
+    await_levels_of_job(j.l.pid, TRACE_USUAL);
     end_job(&j);
     result r = finish(l);
     assert_int_equal(r.code, 0);

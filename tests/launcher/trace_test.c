@@ -51,8 +51,6 @@ static void expect_done(result r) {
 
 // ---- gradwire trace -----------------------------------------------------------------------------
 
-#define COUNT(x, ...) trace_lines_count(x, (const char *const[]){ __VA_ARGS__, NULL })
-
 static void expect_trace_of_job(const trace_lines *t) {
     assert_int_equal(COUNT(t, "slice|worker0, host ", "|outer <script>\"|span|"), 1);
     assert_int_equal(COUNT(t, "slice|worker1, host ", "|inner|span|"), 3);
@@ -224,6 +222,14 @@ static void top_has_peers_and_memory(void **state) {
             assert_true(number_of(one, "bytes_sent") >= number_of(one, "messages_sent"));
             assert_true(number_of(memory, "records") > 0);
             assert_true(number_of(memory, "gradients") >= 0);
+            const json_t *sums = json_object_get(a, "sums");
+            const json_t *made = json_array_get(json_object_get(sums, "made"), 0);
+            const json_t *ended = json_array_get(json_object_get(sums, "collectives"), 0);
+            assert_string_equal(text_of(made, "function"), "twice");
+            assert_true(number_of(made, "count") > 0);
+            assert_int_equal((int)number_of(made, "failed"), 0);
+            assert_string_equal(text_of(ended, "group"), "world");
+            assert_true(number_of(ended, "seconds") > 0);
         }
         json_decref(all);
     }
@@ -236,6 +242,8 @@ static void top_has_peers_and_memory(void **state) {
     r = RUN("dump", j.pid);
     assert_int_equal(r.code, 0);
     assert_non_null(strstr(r.out, "    memory: "));
+    assert_non_null(strstr(r.out, "    calls of twice: "));
+    assert_non_null(strstr(r.out, "    collective all_reduce of world: 3, "));
     assert_non_null(strstr(r.out, "    with rank 1 ("));
     forget(r);
     r = RUN("ps", "--json");

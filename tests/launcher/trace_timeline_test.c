@@ -114,7 +114,6 @@ static trace_lines lines_of(images *x) {
     return out;
 }
 
-#define COUNT(x, ...) trace_lines_count(x, (const char *const[]){ __VA_ARGS__, NULL })
 #define EXPECT(x, count, ...) assert_int_equal(COUNT(x, __VA_ARGS__), count)
 #define PROCESS_0 "|worker0, host a, attempt 0/"
 #define PROCESS_1 "|worker1, host a, attempt 0/"
@@ -124,6 +123,33 @@ static void protoc_is_installed(void **state) {
     if (!has_program("protoc"))
         testing_skip(
             "protoc is not installed (scripts/setup test): traces of Perfetto are not read back");
+}
+
+static void operators_fetches_and_messages_have_arguments(void **state) {
+    (void)state;
+    images x;
+    images_open(&x, 1);
+    add(&x, 0, TRACE_MODULE_BEGUN, 100, 1, 0, "linear");
+    add(&x, 0, TRACE_OP_BEGUN, 200, 2, 0, "matmul");
+    add(&x, 0, TRACE_OP_ENDED, 300, 2, trace_op_value(3, 4096), "matmul");
+    add(&x, 0, TRACE_MODULE_ENDED, 400, 1, 0, "linear");
+    add(&x, 0, TRACE_FETCH_BEGUN, 500, 3, 7, "");
+    add(&x, 0, TRACE_FETCH_ENDED, 600, 3, 11, "");
+    add(&x, 0, TRACE_MESSAGE_SENT, 700, trace_message_id(5, 32), 100, "shm");
+    add(&x, 0, TRACE_REFERENCE_FORKED, 800, 9, 4, "");
+    add(&x, 0, TRACE_RECONNECTING, 900, 0, 2, "worker2");
+    add(&x, 0, TRACE_RESENT, 1000, 2, 3, "worker2");
+    add(&x, 0, TRACE_QUEUE_FULL, 1100, 4, 2, "");
+    trace_lines t = lines_of(&x);
+    EXPECT(&t, 1, "slice" PROCESS_0, "|linear|module|");
+    EXPECT(&t, 1, "slice" PROCESS_0, "|matmul|operator|", "bytes=4096;device=3;");
+    EXPECT(&t, 1, "slice" PROCESS_0, "|fetch|fetch|", "rank=7;", "status=");
+    EXPECT(&t, 1, "instant" PROCESS_0, "message sent: shm", "rank=5;", "bytes=100;");
+    EXPECT(&t, 1, "instant" PROCESS_0, "reference forked", "rank=4;");
+    EXPECT(&t, 1, "instant" PROCESS_0, "connection lost: worker2", "rank=2;");
+    EXPECT(&t, 1, "instant" PROCESS_0, "messages resent: worker2", "count=3;");
+    EXPECT(&t, 1, "slice" PROCESS_0, "|full queue|full queue|", "rank=2;", "end=missing");
+    trace_lines_free(&t);
 }
 
 static void begin_and_end_are_one_slice(void **state) {
@@ -729,9 +755,9 @@ static void a_table_finds_what_was_put_and_not_removed(void **state) {
     table_fini(&t);
 }
 
-GW_TESTS(trace_timeline, protoc_is_installed, begin_and_end_are_one_slice,
-         each_kind_of_a_begin_is_before_its_end, every_kind_has_an_event,
-         a_missing_end_is_the_last_record_and_marked,
+GW_TESTS(trace_timeline, operators_fetches_and_messages_have_arguments, protoc_is_installed,
+         begin_and_end_are_one_slice, each_kind_of_a_begin_is_before_its_end,
+         every_kind_has_an_event, a_missing_end_is_the_last_record_and_marked,
          a_missing_begin_is_the_first_record_and_marked,
          what_is_missing_in_a_gap_is_there_and_marked,
          of_several_begins_of_an_id_the_last_is_ended_first, any_records_give_slices_that_nest,

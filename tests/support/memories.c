@@ -57,7 +57,9 @@ static void write_table(const memory *m, int agent) {
     trace_table_begin(&b, memory_header(m)->opened.monotonic_ns, TRACE_SERVING);
     trace_table_add(&b, &a);
     trace_table_add(&b, &late);
-    trace_table_end(&b, counters, memory, &peers);
+    trace_sums served = { .count = 1, .of = { { .name = "f", .counters = { 5, 1, 2000 } } } };
+    trace_table_end(
+        &b, &(trace_table_counts){ counters, memory, &peers, { [TRACE_SUMS_SERVED] = &served } });
     trace_agent_row *r = memory_agent_row(m, agent);
     r->tables[1].bytes = (uint32_t)b.size;
     memcpy(r->tables[1].data, b.data, b.size);

@@ -23,5 +23,6 @@ void trace_lines_free(trace_lines *x);
 
 // How many lines have all of the |parts|, of which NULL is the last.
 int trace_lines_count(const trace_lines *x, const char *const *parts);
+#define COUNT(x, ...) trace_lines_count(x, (const char *const[]){ __VA_ARGS__, NULL })
 
 #endif

@@ -92,9 +92,10 @@ int monitor_command(int argc, char **argv) {
     monitor_site_address(&site, address, sizeof address);
     printf("%s\n", address);
     fflush(stdout);
-    bool ok =
-        serve(&(serve_options){ .wanted = name, .name = name, .site = &site, .lifeline_fd = -1 },
-              why, sizeof why);
+    bool ok = serve(
+        &(serve_options){
+            .wanted = name, .name = name, .site = &site, .lifeline_fd = -1, .looks_fd = -1 },
+        why, sizeof why);
     monitor_site_close(&site);
     return ok ? 0 : refuse(why);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "options/command.h"
@@ -94,6 +95,8 @@ static void write_trace(job *j) {
 static void close_job(job *j) {
     nodes_close(&j->nodes);
     monitor_process_close(&j->monitor);
+    for (int i = 0; i < 2; i++)
+        if (j->looks[i] >= 0) close(j->looks[i]);
     if (j->recorder.pid) write_trace(j);
     guard_close(&j->guard);
     input_close(&j->input);
@@ -125,6 +128,17 @@ static const char *job_id(const job *j) {
     return given && *given && strlen(given) < LINK_JOB_ID_SIZE ? given : j->name;
 }
 
+static bool open_nodes(job *j) {
+    if (j->options.monitor.is_on &&
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, j->looks) != 0)
+        return false;
+    return nodes_open(&j->nodes, &(nodes_options){ .run = &j->options,
+                                                   .port = j->port,
+                                                   .job_id = job_id(j),
+                                                   .mark = j->id,
+                                                   .looks_fd = j->looks[0] });
+}
+
 // NULL, or what failed, with errno.
 static const char *open_job(job *j) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -136,8 +150,7 @@ static const char *open_job(job *j) {
     if (!signals_open(&j->signals)) return "signalfd";
     channels_open(&j->channels, j->id);
     if (!guard_open(&j->guard, j->id)) return "fork";
-    if (run_has_hosts(&j->options) && !nodes_open(&j->nodes, &j->options, j->port, job_id(j)))
-        return "fork";
+    if (run_has_hosts(&j->options) && !open_nodes(j)) return "fork";
     if (j->options.trace.file[0] && !recorder_open(&j->recorder, &j->options.trace))
         return "--trace";
     policy_init(&j->policy, j->options.grace_ms);
@@ -149,8 +162,10 @@ static const char *open_job(job *j) {
 static bool open_monitor(job *j) {
     char why[LISTEN_WHY_SIZE], address[128];
     if (!j->options.monitor.is_on) return true;
-    if (!monitor_process_open(&j->monitor, &j->options.monitor, j->id, j->options.rank_count, why,
-                              sizeof why)) {
+    j->monitor = (monitor_process){ .mark = j->id,
+                                    .expected = j->options.rank_count,
+                                    .looks_fd = j->looks[1] };
+    if (!monitor_process_open(&j->monitor, &j->options.monitor, why, sizeof why)) {
         fprintf(stderr, "gradwire: --monitor: %s\n", why);
         return false;
     }
@@ -165,6 +180,7 @@ int run_command(int argc, char **argv) {
               .channels = { .poll_fd = -1, .listen_fd = -1 },
               .signals.fd = -1,
               .nodes.fd = -1,
+              .looks = { -1, -1 },
               .monitor = { .lifeline_fd = -1, .site = { .page_fd = -1, .metrics_fd = -1 } },
               .recorder.fd = -1,
               .logs.events.fd = -1,

@@ -9,6 +9,8 @@
 #include "observe/subject.h"
 #include "options/arguments.h"
 #include "options/command.h"
+#include "options/parse.h"
+#include "options/trace_option.h"
 #include "system/clock.h"
 #include "timeline/file.h"
 #include "timeline/prepare.h"
@@ -16,42 +18,51 @@
 #include "trace/kinds.h"
 
 static void print_usage(void) {
-    printf("usage: gradwire trace -o FILE [--json] [--last=S] [JOB | PID | FILE.gwt...]\n"
-           "       gradwire trace -o FILE [--json] --seconds=S [--levels=L] [JOB | PID]\n"
-           "       gradwire trace --report [--last=S | --seconds=S [--levels=L]] [JOB | PID | "
-           "FILE.gwt...]\n"
-           "\n"
-           "Writes the records of all workers of a job into one trace: a job on this host, or "
-           "files. JOB is the\n"
-           "id of a job, or the beginning of its mark; PID is the number of a process of a worker "
-           "or launcher. If\n"
-           "there are several jobs, one must be given. The command reads the memory of the workers "
-           "and sends them\n"
-           "no request. Open the trace with https://ui.perfetto.dev.\n"
-           "\n"
-           "  -o FILE        the trace, for Perfetto; FILE.json: as JSON; FILE.gwt: the records "
-           "themselves\n"
-           "  --json         as JSON, for chrome://tracing and speedscope\n"
-           "  --report       print instead the times of workers, collectives and calls, and, for "
-           "each group, the\n"
-           "                 collective that some members have not ended\n"
-           "  --last=S       only the records of the last S seconds that the workers have kept\n"
-           "  --seconds=S    switch records on, and take all records of the next S seconds; SIGINT "
-           "ends that earlier\n"
-           "  --levels=L     with --seconds, the levels that are switched on (default all): a list "
-           "of %s\n"
-           "\n"
-           "Exit code: 0; 1 if there is no such job or file, or the trace cannot be written.\n",
-           trace_level_names());
+    printf(
+        "usage: gradwire trace -o FILE [--json] [--last=S] [JOB | PID | FILE.gwt...]\n"
+        "       gradwire trace -o FILE [--json] --seconds=S [--levels=L] [--steps=A-B] "
+        "[--from-start] [JOB | PID]\n"
+        "       gradwire trace --report [--last=S | --seconds=S [--levels=L]] [JOB | PID | "
+        "FILE.gwt...]\n"
+        "\n"
+        "Writes the records of all workers of a job into one trace: a job on this host, or "
+        "files. JOB is the\n"
+        "id of a job, or the beginning of its mark; PID is the number of a process of a worker "
+        "or launcher. If\n"
+        "there are several jobs, one must be given. The command reads the memory of the workers "
+        "and sends them\n"
+        "no request. Open the trace with https://ui.perfetto.dev.\n"
+        "\n"
+        "  -o FILE        the trace, for Perfetto; FILE.json: as JSON; FILE.gwt: the records "
+        "themselves\n"
+        "  --json         as JSON, for chrome://tracing and speedscope\n"
+        "  --report       print instead the times of workers, collectives and calls, and, for "
+        "each group, the\n"
+        "                 collective that some members have not ended\n"
+        "  --last=S       only the records of the last S seconds that the workers have kept\n"
+        "  --seconds=S    switch records on, and take all records of the next S seconds; SIGINT "
+        "ends that earlier\n"
+        "  --levels=L     with --seconds, the levels that are switched on (default: all but ref, "
+        "wire, ops):\n"
+        "                 a list of %s\n"
+        "  --from-start   with --seconds, also the records that the workers have kept from before\n"
+        "  --steps=A-B    with --seconds, only these steps of each process; ends when all have "
+        "done B. Steps of an\n"
+        "                 elastic job have numbers; else the optimizer steps of each process "
+        "count, from 1\n"
+        "\n"
+        "Exit code: 0; 1 if there is no such job or file, or the trace cannot be written.\n",
+        trace_level_names());
 }
 
 typedef struct wish {
     const char **wanted;  // of a list that ends with NULL
     int count;
-    const char *file, *level_names;
-    bool json, report;
+    const char *file, *level_names, *steps;
+    bool json, report, from_start;
     int64_t last_ms, seconds_ms;
     uint32_t levels;
+    int first_step, last_step;
 } wish;
 
 static int refuse(const char *what) {
@@ -62,7 +73,7 @@ static int refuse(const char *what) {
 static int check_levels(wish *w) {
     const char *wrong;
     size_t size;
-    w->levels = TRACE_ALL;
+    w->levels = TRACE_USUAL;
     if (!w->level_names || trace_levels_parse(w->level_names, &w->levels, &wrong, &size)) return -1;
     fprintf(stderr, "gradwire trace: --levels: %.*s is no level; there are %s\n", (int)size, wrong,
             trace_level_names());
@@ -76,10 +87,14 @@ static int check(wish *w) {
     for (int i = 0; w->count > 1 && i < w->count; i++)
         if (!subject_is_file(w->wanted[i])) return refuse("only files can be several");
     if (w->level_names && w->seconds_ms < 0) return refuse("--levels is for --seconds");
+    if (w->steps && w->seconds_ms < 0) return refuse("--steps is for --seconds");
+    if (w->from_start && w->seconds_ms < 0) return refuse("--from-start is for --seconds");
     if (w->seconds_ms == 0) return refuse("--seconds takes a time, not 0");
     if (w->seconds_ms > 0 && w->last_ms) return refuse("--last and --seconds exclude each other");
     if (w->seconds_ms > 0 && w->count && subject_is_file(w->wanted[0]))
         return refuse("--seconds is for a job that runs, not for a file");
+    if (w->steps && !parse_steps("--steps", w->steps, &w->first_step, &w->last_step))
+        return EXIT_USAGE;
     return check_levels(w);
 }
 
@@ -92,6 +107,8 @@ static int read_arguments(int argc, char **argv, wish *w) {
         { "--last", ARGUMENT_SECONDS, .ms = &w->last_ms },
         { "--seconds", ARGUMENT_SECONDS, .ms = &w->seconds_ms },
         { "--levels", ARGUMENT_TEXT, .text = &w->level_names },
+        { "--steps", ARGUMENT_TEXT, .text = &w->steps },
+        { "--from-start", ARGUMENT_FLAG, .flag = &w->from_start },
         { 0 },
     };
     arguments x = { "trace", print_usage, options, .wanted = w->wanted, .wanted_max = argc };
@@ -151,12 +168,22 @@ static void print_lost(const capture *c, const found *f) {
                 capture_refused(c), capture_why(c));
 }
 
+// The line that programs wait for: all levels are on. The standard output of --report is the report.
+static void print_begin(int process_count) {
+    printf("tracing %d process%s\n", process_count, process_count == 1 ? "" : "es");
+    fflush(stdout);
+}
+
 // Takes what the workers of the job do in the next seconds.
 static bool capture_all(const wish *w, found *out) {
     char why[FIND_WHY_SIZE] = "no memory";
     int64_t begun_ms = clock_now_ms();
-    capture *c = capture_open(&(capture_options){ .levels = w->levels });
-    bool ok = c && follow_job(c, w->wanted[0], w->seconds_ms, why, sizeof why);
+    capture *c = capture_open(&(capture_options){ .levels = w->levels,
+                                                  .from_start = w->from_start || w->steps,
+                                                  .first_step = w->first_step,
+                                                  .last_step = w->last_step });
+    bool ok = c && follow_job(c, w->wanted[0], w->seconds_ms, w->file ? print_begin : NULL, why,
+                              sizeof why);
     if (ok && follow_signal())
         fprintf(stderr, "gradwire trace: %s after %.1f s\n", strsignal(follow_signal()),
                 (double)(clock_now_ms() - begun_ms) * 1e-3);

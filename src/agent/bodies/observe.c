@@ -114,7 +114,9 @@ void observe_on_loop(const agent *a, observation *out) {
     count_messages(a, out->counters);
     add_peers(a, &out->peers);
     memory_read(memory);
-    trace_table_end(&out->table, out->counters, memory, &out->peers);
+    trace_table_counts counts = { out->counters, memory, &out->peers, { NULL } };
+    memcpy(counts.sums, out->sums, sizeof counts.sums);
+    trace_table_end(&out->table, &counts);
 }
 
 // ---- Publishing ---------------------------------------------------------------------------------

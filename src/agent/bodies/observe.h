@@ -14,6 +14,7 @@ typedef struct observation {
     int count;  // of activities
     uint64_t counters[TRACE_COUNTERS];
     trace_peers peers;
+    const trace_sums *sums[TRACE_SUM_KINDS];  // of services; NULL: none
 } observation;
 
 // An activity that was first seen at |*since_ns|; 0: now, which is then written there.

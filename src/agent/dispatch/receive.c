@@ -4,9 +4,16 @@
 #include "agent/dispatch/dispatch.h"
 #include "agent/members/members.h"
 #include "agent/messages/kinds.h"
+#include "trace/record.h"
 
 static bool is_about_members(const message *m) {
     return m->kind >= MEMBERS_KIND_FIRST && m->kind <= MEMBERS_KIND_LAST;
+}
+
+static void record(const agent *a, int from, const message *m) {
+    const char *transport = a->peers ? peers_transport(a->peers, from) : NULL;
+    trace_record_text(TRACE_MESSAGE_RECEIVED, a->observer.row, trace_message_id(from, m->kind),
+                      message_size(m), transport);
 }
 
 void receive_message(void *user, int from, message *m) {
@@ -24,6 +31,7 @@ void receive_message(void *user, int from, message *m) {
         if (from != a->rank) {
             a->messages_received++;
             agent_member(a, from)->traffic.messages_received++;
+            if (trace_is_on(TRACE_WIRE)) record(a, from, m);
         }
         if (!deferred_keep_on_loop(a, from, m) && !deferred_keep_incomplete_on_loop(a, from, m))
             dispatch_on_loop(a, from, m);

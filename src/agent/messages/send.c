@@ -1,6 +1,7 @@
 #include "agent/messages/send.h"
 
 #include "agent/messages/kinds.h"
+#include "trace/record.h"
 
 #include <assert.h>
 
@@ -39,9 +40,27 @@ static gw_status send_to_self(agent *a, message *m, gw_error *error) {
     return GW_OK;
 }
 
+// What a record says about a message to another worker, which may not exist any more when it was sent.
+typedef struct sent {
+    uint64_t id, size;
+    bool is_recorded;
+} sent;
+
+static sent sent_of(const agent *a, int rank, const message *m) {
+    if (rank == a->rank || !trace_is_on(TRACE_WIRE)) return (sent){ 0 };
+    return (sent){ trace_message_id(rank, m->kind), message_size(m), true };
+}
+
+static void record_sent(const agent *a, int rank, const sent *x) {
+    const char *transport = a->peers ? peers_transport(a->peers, rank) : NULL;
+    if (x->is_recorded)
+        trace_record_text(TRACE_MESSAGE_SENT, a->observer.row, x->id, x->size, transport);
+}
+
 gw_status agent_send_on_loop(agent *a, int rank, message *m, bool flush, gw_error *error) {
     assert(env_held(a->env));
     bool counted = kind_is_counted(m->kind);
+    sent what = sent_of(a, rank, m);
     gw_status status;
     if (a->fence.status) {
         message_release(m);
@@ -58,6 +77,7 @@ gw_status agent_send_on_loop(agent *a, int rank, message *m, bool flush, gw_erro
     if (!status && rank != a->rank) {
         a->messages_sent++;
         agent_member(a, rank)->traffic.messages_sent++;
+        record_sent(a, rank, &what);
     }
     return status;
 }

@@ -5,6 +5,7 @@
 #define COLLECTIVE_GROUP_GROUPS_STATE_H
 
 #include "collective/group/group.h"
+#include "trace/sums.h"
 
 enum { CLOSED_GROUPS = 4096, DROPPED_GROUPS = 16 };
 
@@ -39,6 +40,7 @@ typedef struct groups {
     list_node inquiries;                     // stall_report.c
     uint64_t last_inquiry;
     uint64_t ended_count;    // of collectives
+    trace_sums ended;        // the same by operation and group
     closed_group *closed;    // a ring of the last ones; NULL before the first
     uint32_t closed_count;   // of all
     gw_error *missed_error;  // GRP-24: of a group that the program has closed; NULL

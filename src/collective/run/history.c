@@ -62,6 +62,8 @@ void history_begin_on_loop(run *r) {
 static void note_end(const run *r, gw_status status) {
     agent *a = r->group->agent;
     groups_of(a)->ended_count++;
+    trace_sums_add(&groups_of(a)->ended, operation_name(r->signature.operation), r->group->name,
+                   status, env_now_ns(a->env) - r->began_ns);
     if (trace_is_on(TRACE_COLL))
         trace_record(TRACE_COLLECTIVE_ENDED, a->observer.row, trace_id(r), status,
                      r->group->record_name);

@@ -5,6 +5,7 @@
 #include "tensor/device.h"
 #include "tensor/dtype.h"
 #include "tensor/ops/autocast.h"
+#include "trace/record.h"
 
 static const tape *tape_of_value(gw_value v) {
     const tape *t = NULL;
@@ -88,6 +89,24 @@ static bool run(op_call *c, gw_scope *s, const op *o, const gw_value *args, int 
     return !s->error;
 }
 
+static uint64_t made_bytes(const op_call *c, bool ok) {
+    uint64_t sum = 0;
+    for (int i = 0; ok && i < c->output_count; i++) sum += tensor_size(c->outputs[i]);
+    return sum;
+}
+
+// With records of the level "ops". An operator of a scope that has failed does nothing, and is none.
+static bool run_recorded(op_call *c, gw_scope *s, const op *o, const gw_value *args,
+                         int arg_count) {
+    if (!trace_is_on(TRACE_OPS) || s->error) return run(c, s, o, args, arg_count);
+    uint64_t id = trace_unique_id();
+    uint32_t name = trace_name_of_constant(o->name);
+    trace_record(TRACE_OP_BEGUN, -1, id, 0, name);
+    bool ok = run(c, s, o, args, arg_count);
+    trace_record(TRACE_OP_ENDED, -1, id, trace_op_value(c->device, made_bytes(c, ok)), name);
+    return ok;
+}
+
 static void free_room(op_call *c) {
     if (c->outputs != c->few) mem_free(c->outputs);
 }
@@ -97,7 +116,7 @@ gw_tensor *op_run(gw_scope *s, const op *o, const gw_value *args, int arg_count,
     op_call c;
     gw_tensor *first = NULL;
     scope_enter(s);
-    if (run(&c, s, o, args, arg_count)) {
+    if (run_recorded(&c, s, o, args, arg_count)) {
         first = c.outputs[0];
         for (int i = 1; others && i < c.output_count && i < OP_OUTPUTS_MAX; i++)
             others[i - 1] = c.outputs[i];
@@ -120,7 +139,7 @@ static gw_list *results(op_call *c, const op *o, bool ok) {
 gw_value op_run_value(gw_scope *s, const op *o, const gw_value *args, int arg_count) {
     if (!o->results) return gw_value_of_tensor(op_run(s, o, args, arg_count, NULL));
     op_call c;
-    bool ok = run(&c, s, o, args, arg_count);
+    bool ok = run_recorded(&c, s, o, args, arg_count);
     c.scope = s;
     gw_list *list = results(&c, o, ok);
     free_room(&c);

@@ -20,9 +20,18 @@
 #include "hosts/coordinator.h"
 #include "hosts/link_meet.h"
 #include "hosts/link_wire.h"
+#include "hosts/looks.h"
 #include "options/failures.h"
 
-enum { LAUNCHER_FD = 3, NOTIFY_MS = 5000, LEFT_MS = 3000, REVIVAL_MS = 3000, PENDING_MAX = 64 };
+enum {
+    LAUNCHER_FD = 3,
+    LOOKS_FD,
+    FDS_END,
+    NOTIFY_MS = 5000,
+    LEFT_MS = 3000,
+    REVIVAL_MS = 3000,
+    PENDING_MAX = 64
+};
 
 // The state of this process that its registered functions use.
 static struct {
@@ -364,17 +373,19 @@ static void let_launcher_interrupt(void) {
 }
 
 // Of the launcher's descriptors the link keeps standard error, for the messages of the library.
-static void detach(int fd, pid_t launcher) {
+static void detach(int fd, int looks_fd, pid_t launcher) {
     setsid();  // excludes this process from the signals and the hang-up of a terminal
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != launcher) _exit(1);  // it ended before the line above
     prctl(PR_SET_NAME, "gradwire-link");
+    int high = looks_fd < 0 ? -1 : fcntl(looks_fd, F_DUPFD_CLOEXEC, FDS_END);
     if (dup2(fd, LAUNCHER_FD) < 0) _exit(1);
+    if (high >= 0 && dup2(high, LOOKS_FD) < 0) _exit(1);
     for (int i = 0; i < 2; i++) {
         close(i);
         if (open("/dev/null", O_RDWR) != i) _exit(1);
     }
-    syscall(SYS_close_range, LAUNCHER_FD + 1, ~0U, 0);
+    syscall(SYS_close_range, high < 0 ? LOOKS_FD : FDS_END, ~0U, 0);
 }
 
 static void serve(gw_scope *root, link_watch *of) {
@@ -386,6 +397,7 @@ static void serve(gw_scope *root, link_watch *of) {
     pthread_mutex_lock(&here.use);
     here.meets = gw_scope_open(root);
     pthread_mutex_unlock(&here.use);
+    looks_open(root, here.options->looks_fd < 0 ? -1 : LOOKS_FD);
     link_message m;
     for (;;) {
         ssize_t n = recv(LAUNCHER_FD, &m, sizeof m, 0);
@@ -393,12 +405,15 @@ static void serve(gw_scope *root, link_watch *of) {
         if (n != sizeof m) break;
         report(root, &m);
     }
+    looks_stop();
     gw_rpc_leave(root);
+    looks_close();
     pthread_join(thread, NULL);
 }
 
 _Noreturn void link_main(int fd, const link_options *o) {
-    detach(fd, o->launcher);
+    detach(fd, o->looks_fd, o->launcher);
+    looks_init(o->mark, o->run->rank_count);
     here.options = o;
     here.run = o->run;
     if (o->run->node_rank == 0 && !(here.coordinator = coordinator_open(o->run))) _exit(1);

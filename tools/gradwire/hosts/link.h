@@ -19,6 +19,8 @@ typedef struct link_options {
     const char *job_id;  // of host 0
     pid_t launcher;
     heartbeats *heartbeats;
+    const char *mark;  // of the processes of this host's ranks
+    int looks_fd;      // to the monitor (looks.h); -1: there is none
 } link_options;
 
 // Runs in a process of its own until the launcher closes the other end of |fd|.

@@ -14,16 +14,20 @@
 
 enum { CLOSE_MS = 12000, INTERRUPT_MS = 4000, LOOK_AGAIN_MS = 5 };
 
-bool nodes_open(nodes *n, const run_options *run, int port, const char *job_id) {
+bool nodes_open(nodes *n, const nodes_options *o) {
     int ends[2];
     heartbeats *b = heartbeats_open();
     if (!b || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         heartbeats_close(b);
         return false;
     }
-    const link_options options = {
-        .run = run, .port = port, .job_id = job_id, .launcher = getpid(), .heartbeats = b
-    };
+    const link_options options = { .run = o->run,
+                                   .port = o->port,
+                                   .job_id = o->job_id,
+                                   .launcher = getpid(),
+                                   .heartbeats = b,
+                                   .mark = o->mark,
+                                   .looks_fd = o->looks_fd };
     pid_t pid = fork();
     if (pid == 0) {
         close(ends[0]);

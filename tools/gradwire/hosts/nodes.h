@@ -38,7 +38,14 @@ typedef struct nodes {
     char failed_why[LINK_TEXT_SIZE];
 } nodes;
 
-bool nodes_open(nodes *n, const run_options *run, int port, const char *job_id);  // false, errno
+typedef struct nodes_options {
+    const run_options *run;
+    int port;
+    const char *job_id, *mark;
+    int looks_fd;  // to the monitor; -1: there is none
+} nodes_options;
+
+bool nodes_open(nodes *n, const nodes_options *o);  // false, errno
 void nodes_close(nodes *n);
 static inline bool nodes_are_open(const nodes *n) {
     return n->fd >= 0;

@@ -108,6 +108,8 @@ typedef struct job {
     int port_fd;        // keeps the port; -1: the user has chosen it
     int port;
     nodes nodes;
+    int looks
+        [2];  // the ends of the link and of the monitor, which shows other hosts (hosts/looks.h); -1
     monitor_process monitor;
     recorder recorder;  // of --trace
     input input;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { VALUE_BYTES = 1536 };
 
@@ -81,6 +82,15 @@ static void add_elastic(visitor *v, const variables_options *o) {
     add(v, "GW_ELASTIC_CREATE", "%d", o->creates);
 }
 
+// The program that writes traces for the ranks (gw_trace_start, GW_TRACE): this one.
+static void add_tool(visitor *v) {
+    char path[VALUE_BYTES];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n <= 0 || getenv("GW_TOOL")) return;
+    path[n] = '\0';
+    add(v, "GW_TOOL", "%s", path);
+}
+
 bool variables_visit(const variables_options *o,
                      bool (*visit)(void *user, const char *name, const char *value), void *user) {
     visitor v = { .visit = visit, .user = user, .ok = true };
@@ -91,6 +101,7 @@ bool variables_visit(const variables_options *o,
     add_key(&v, o->run, o->key_fd);
     add_torchelastic(&v, o);
     add_elastic(&v, o);
+    add_tool(&v);
     if (o->flight_fd > 0) add(&v, "GW_FLIGHT_FD", "%d", o->flight_fd);
     return v.ok;
 }

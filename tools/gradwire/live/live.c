@@ -128,11 +128,17 @@ static void update_table(live_worker *w, const image_agent *a) {
     w->peers = a->table->peers;
 }
 
-static void update_usage(live_worker *w, const image *x) {
+static bool read_usage(const live *l, live_worker *w, const image *x) {
+    if (!l->usages) return runs(x) && process_usage_read(x->pid, &w->usage);
+    w->usage = l->usages[w->image];
+    return true;
+}
+
+static void update_usage(const live *l, live_worker *w, const image *x) {
     w->usage_before = w->usage;
     w->usage_before_ns = w->usage_ns;
     w->usage_ns = clock_now_ms() * 1000000;
-    if (!runs(x) || !process_usage_read(x->pid, &w->usage)) w->usage = (process_usage){ 0 };
+    if (!read_usage(l, w, x)) w->usage = (process_usage){ 0 };
     int64_t used = w->usage.processor_ns - w->usage_before.processor_ns;
     int64_t passed = w->usage_ns - w->usage_before_ns;
     w->processor = w->usage_before_ns && passed > 0 && used > 0 ? (double)used / (double)passed : 0;
@@ -143,7 +149,7 @@ static void update_workers(live *l) {
         live_worker *w = &l->workers[i];
         const image *x = live_image(l, w);
         update_table(w, live_agent(l, w));
-        update_usage(w, x);
+        update_usage(l, w, x);
         find_rates(w, x->taken.monotonic_ns, w->counters, w->counters_before, TRACE_COUNTERS,
                    w->rates);
     }
@@ -204,8 +210,18 @@ void live_start(const char *wanted, int expected, live *out) {
     live_update(out);
 }
 
+void live_take(live *l, found *now, process_usage *usages) {
+    find_free(&l->now);
+    free(l->usages);
+    l->now = *now;
+    l->usages = usages;
+    *now = (found){ 0 };
+    if (list_workers(l)) update_workers(l);
+}
+
 void live_close(live *l) {
     find_free(&l->now);
     free(l->workers);
+    free(l->usages);
     *l = (live){ 0 };
 }

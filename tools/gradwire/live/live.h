@@ -33,9 +33,10 @@ typedef struct live {
     int expected;  // of workers: while there are fewer, all are looked for every 2 s
     found now;
     int count;
-    live_worker *workers;  // by job, then rank
-    int64_t found_ms;      // when all were looked for
-    bool is_old;           // a process has ended since
+    live_worker *workers;   // by job, then rank
+    int64_t found_ms;       // when all were looked for
+    bool is_old;            // a process has ended since
+    process_usage *usages;  // by image, of a job of another host; NULL: of this host, from /proc
 } live;
 
 // Returns false, with a sentence in |why|, as find_images.
@@ -47,6 +48,9 @@ void live_start(const char *wanted, int expected, live *out);
 // Reads all again. Without memory, or if the job is gone, what was there stays.
 void live_update(live *l);
 void live_close(live *l);
+
+// For a job of another host, whose images cannot be read here: takes what |now| has, and |usages|, an array by image.
+void live_take(live *l, found *now, process_usage *usages);
 
 // Whether a process of them runs.
 bool live_any_runs(const live *l);

@@ -59,6 +59,7 @@ void live_row_fill(const live *l, const live_worker *w, live_row *out) {
         snprintf(out->worker, sizeof out->worker, "%s", a->name);
         out->rank = a->rank;
         out->world_size = a->world_size;
+        out->table = a->table;
     }
     fill_wait(x, a, out);
 }

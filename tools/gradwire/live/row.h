@@ -1,4 +1,4 @@
-// A worker, or a process without one, as a row of what top and the page of a job show: values alone.
+// A worker, or a process without one, as a row of what top and the page of a job show.
 //
 // Threads: any.
 #ifndef GRADWIRE_LIVE_ROW_H
@@ -29,6 +29,7 @@ typedef struct live_row {
     const char *waits_kind;  // of the most important activity; NULL: none
     char waits_for[LIVE_WAIT_SIZE];
     int64_t waits_ns;
+    const trace_table *table;  // its latest, until the next look; NULL: none
 } live_row;
 
 void live_row_fill(const live *l, const live_worker *w, live_row *out);

@@ -9,6 +9,7 @@
 #include "observe/json.h"
 #include "observe/memory_json.h"
 #include "observe/show.h"
+#include "observe/sums.h"
 
 // ---- The order ----------------------------------------------------------------------------------
 
@@ -124,7 +125,10 @@ static json_t *worker_json(const live *l, const live_worker *w, bool peers) {
     live_row row;
     live_row_fill(l, w, &row);
     json_t *out = live_row_json(&row);
-    if (a && a->table) json_object_set_new(out, "memory", memory_json(a->table->memory));
+    if (a && a->table) {
+        json_object_set_new(out, "memory", memory_json(a->table->memory));
+        json_object_set_new(out, "sums", sums_json(a->table));
+    }
     if (peers) json_object_set_new(out, "peers", peers_view_json(l, w));
     return out;
 }

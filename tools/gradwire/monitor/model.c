@@ -23,7 +23,10 @@ model *model_open(const char *job) {
 
 void model_close(model *m) {
     if (!m) return;
-    for (int i = 0; i < m->count; i++) free(m->workers[i]);
+    for (int i = 0; i < m->count; i++) {
+        free(m->workers[i]->detail);
+        free(m->workers[i]);
+    }
     free(m->workers);
     free(m);
 }
@@ -61,7 +64,7 @@ const char *model_worker_state(const model_worker *w) {
 
 // The same process, and the same worker in it, which may have opened since.
 static bool is_same(const live_row *a, const live_row *b) {
-    return a->pid == b->pid && a->start_time == b->start_time &&
+    return a->pid == b->pid && a->start_time == b->start_time && strcmp(a->host, b->host) == 0 &&
            (a->agent == b->agent || a->agent < 0 || b->agent < 0);
 }
 
@@ -109,6 +112,20 @@ static void find_latest(model *m) {
     }
 }
 
+static void drop_detail(model *m, model_worker *w) {
+    if (w->detail) m->detail_bytes -= w->detail->bytes;
+    free(w->detail);
+    w->detail = NULL;
+}
+
+// Without a table the last one stays: what has ended keeps its sums.
+static void take_detail(model *m, model_worker *w, const trace_table *t) {
+    if (!t) return;
+    drop_detail(m, w);
+    w->detail = detail_copy(t, MODEL_DETAIL_BYTES - m->detail_bytes);
+    if (w->detail) m->detail_bytes += w->detail->bytes;
+}
+
 // NULL if there is no room.
 static model_worker *add_worker(model *m) {
     int at = m->count < MODEL_WORKERS_MAX ? m->count : find_oldest(m);
@@ -116,9 +133,11 @@ static model_worker *add_worker(model *m) {
     if (at == m->count) {
         m->workers[at] = malloc(sizeof *m->workers[at]);
         if (!m->workers[at]) return NULL;
+        m->workers[at]->detail = NULL;
         m->count++;
     }
     model_worker *w = m->workers[at];
+    drop_detail(m, w);
     memset(w, 0, sizeof *w);
     history_init(&w->history);
     return w;
@@ -193,7 +212,9 @@ static void take_row(model *m, const live_row *row, double total[HISTORY_SERIES]
     bool was_ended = w->ended_ms != 0;
     m->is_unsorted |= is_new || is_before(row, &w->row) || is_before(&w->row, row) ||
                       strcmp(row->worker, w->row.worker) != 0;
+    take_detail(m, w, row->table);
     w->row = *row;
+    w->row.table = NULL;
     w->is_present = true;
     if (is_new) note_first(m, row);
     if (row->life == IMAGE_HAS_ENDED && !was_ended) note_end(m, w);

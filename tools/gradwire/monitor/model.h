@@ -9,6 +9,7 @@
 #define GRADWIRE_MODEL_H
 
 #include "live/row.h"
+#include "monitor/detail.h"
 #include "monitor/history.h"
 #include "observe/progress.h"
 
@@ -17,19 +18,23 @@ enum {
     MODEL_EVENTS_MAX = 64,
     MODEL_FINDINGS_MAX = 32,
     MODEL_TEXT_SIZE = 512,
+    MODEL_DETAIL_BYTES =
+        4 * 1000 * 1000,     // of all workers; others have no metrics by peer and name
     MODEL_STUCK_MS = 10000,  // without progress until roots are shown
     MODEL_HUNG_MS = 60000,   // until the job counts as hung
 };
 
 typedef struct model_worker {
-    live_row row;      // as it was last
+    live_row row;      // as it was last, without its table
+    detail *detail;    // NULL: not known, or there was no room
     bool is_present;   // in the last look
     bool is_latest;    // no later attempt has its name
     int64_t ended_ms;  // 0: its process runs
     history history;
 } model_worker;
 
-_Static_assert(MODEL_WORKERS_MAX * sizeof(model_worker) <= 64 * 1000 * 1000, "64 MB in all");
+_Static_assert(MODEL_WORKERS_MAX * sizeof(model_worker) + MODEL_DETAIL_BYTES <= 64 * 1000 * 1000,
+               "64 MB in all");
 
 typedef struct model_event {
     int64_t at_ms, wall_s;
@@ -57,6 +62,7 @@ typedef struct model {
     int count;
     bool is_unsorted;        // a worker is new, or has another name
     int left_out;            // workers for which there was no room in the last look
+    size_t detail_bytes;     // of all workers
     history total;           // of all workers
     int64_t now_ms, wall_s;  // of the last look; 0: none
     progress progress;

@@ -302,9 +302,9 @@ static void write_worker(const page *p, const model_worker *w) {
 static void write_workers(const page *p) {
     const model *m = p->model;
     int shown = m->count < PAGE_WORKERS_MAX ? m->count : PAGE_WORKERS_MAX;
-    put(p, "<section aria-labelledby=\"each\"><h2 id=\"each\">Workers <small>of this host"
-           "</small></h2><div id=\"workers\" class=\"card\">");
-    if (!shown) put(p, "<p class=\"empty\">No worker of this job has started on this host.</p>");
+    put(p, "<section aria-labelledby=\"each\"><h2 id=\"each\">Workers</h2>"
+           "<div id=\"workers\" class=\"card\">");
+    if (!shown) put(p, "<p class=\"empty\">No worker of this job has started.</p>");
     if (shown) {
         put(p, "<table><thead><tr><th scope=\"col\">Worker</th><th scope=\"col\">State</th>"
                "<th scope=\"col\">Waits for, or runs</th>"
@@ -365,8 +365,9 @@ static void write_head(const page *p) {
 }
 
 static void write_footer(const page *p) {
-    put(p, "<footer><p>The workers of this host, as they publish what they do: about once a "
-           "second. For another host run <code>gradwire monitor</code> there.</p><p>"
+    put(p, "<footer><p>The workers, as they publish what they do: about once a "
+           "second. <code>gradwire monitor</code> shows those of its host, <code>gradwire run "
+           "--monitor</code> those of all hosts.</p><p>"
            "<a href=\"/api/job.json\">JSON</a> <a href=\"/metrics\">Prometheus</a></p></footer>");
 }
 

@@ -12,19 +12,23 @@
 #include "base/system_error.h"
 #include "monitor/http.h"
 #include "monitor/serve.h"
+#include "system/lifeline.h"
 
-enum { LIFELINE_FD = 3, PAGE_FD, METRICS_FD, FDS_END };
+enum { LIFELINE_FD = 3, PAGE_FD, METRICS_FD, LOOKS_FD, FDS_END, FDS_MOVED = FDS_END - LIFELINE_FD };
 
 // Of the launcher's descriptors it keeps those that it needs, and standard error.
-static bool move_descriptors(monitor_site *site, int lifeline_fd) {
-    const int from[] = { lifeline_fd, site->page_fd, site->metrics_fd };
-    int high[3];
-    for (int i = 0; i < 3; i++) {
+static bool move_descriptors(monitor_process *m, int lifeline_fd) {
+    monitor_site *site = &m->site;
+    const int from[FDS_MOVED] = { lifeline_fd, site->page_fd, site->metrics_fd, m->looks_fd };
+    int high[FDS_MOVED];
+    for (int i = 0; i < FDS_MOVED; i++) {
         high[i] = from[i] < 0 ? -1 : fcntl(from[i], F_DUPFD_CLOEXEC, FDS_END);
         if (from[i] >= 0 && high[i] < 0) return false;
     }
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < FDS_MOVED; i++) {
         if (high[i] >= 0 && dup2(high[i], LIFELINE_FD + i) < 0) return false;
+        if (high[i] < 0) close(LIFELINE_FD + i);  // one of the launcher's
+    }
     for (int fd = 0; fd < 2; fd++) {
         close(fd);
         if (open("/dev/null", O_RDWR) != fd) return false;
@@ -32,6 +36,7 @@ static bool move_descriptors(monitor_site *site, int lifeline_fd) {
     syscall(SYS_close_range, FDS_END, ~0U, 0);
     site->page_fd = PAGE_FD;
     if (site->metrics_fd >= 0) site->metrics_fd = METRICS_FD;
+    if (m->looks_fd >= 0) m->looks_fd = LOOKS_FD;
     return true;
 }
 
@@ -41,41 +46,31 @@ _Noreturn static void become_monitor(monitor_process *m, int lifeline_fd, pid_t 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != launcher) _exit(1);  // it ended before the line above
     prctl(PR_SET_NAME, "gradwire-page");
-    bool ok = move_descriptors(&m->site, lifeline_fd) &&
-              serve(&(serve_options){ .wanted = m->mark,
-                                      .expected = m->expected,
-                                      .site = &m->site,
-                                      .lifeline_fd = LIFELINE_FD },
-                    why, sizeof why);
+    bool ok =
+        move_descriptors(m, lifeline_fd) && serve(&(serve_options){ .wanted = m->mark,
+                                                                    .expected = m->expected,
+                                                                    .site = &m->site,
+                                                                    .looks_fd = m->looks_fd,
+                                                                    .lifeline_fd = LIFELINE_FD },
+                                                  why, sizeof why);
     if (!ok) fprintf(stderr, "gradwire: the page of the job is not served: %s\n", why);
     _exit(!ok);
 }
 
 // Returns false with errno.
 static bool start(monitor_process *m) {
-    int lifeline[2];
-    pid_t launcher = getpid();
-    if (pipe2(lifeline, O_CLOEXEC) != 0) return false;
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(lifeline[1]);
-        become_monitor(m, lifeline[0], launcher);
-    }
-    int error = errno;
-    close(lifeline[0]);
-    if (pid < 0) {
-        close(lifeline[1]);
-        errno = error;
-        return false;
-    }
+    int fd;
+    pid_t launcher = getpid(), pid = lifeline_fork(&fd);
+    if (pid == 0) become_monitor(m, fd, launcher);
+    if (pid < 0) return false;
     m->pid = pid;
-    m->lifeline_fd = lifeline[1];
+    m->lifeline_fd = fd;
     return true;
 }
 
-bool monitor_process_open(monitor_process *m, const monitor_options *o, const char *mark,
-                          int expected, char *why, size_t why_size) {
-    *m = (monitor_process){ .lifeline_fd = -1, .mark = mark, .expected = expected };
+bool monitor_process_open(monitor_process *m, const monitor_options *o, char *why,
+                          size_t why_size) {
+    m->lifeline_fd = -1;
     m->site.page_fd = m->site.metrics_fd = -1;
     if (!http_is_available(why, why_size) || !monitor_site_open(&m->site, o, why, why_size))
         return false;

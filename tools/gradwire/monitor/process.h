@@ -15,13 +15,14 @@ typedef struct monitor_process {
     int lifeline_fd;
     bool was_restarted;
     monitor_site site;
-    const char *mark;  // of the job
+    // arguments
+    const char *mark;  // of the processes of the job; it outlives this
     int expected;      // workers of this host
+    int looks_fd;      // on which looks at other hosts arrive; -1: the job has one host
 } monitor_process;
 
-// |mark|: of the processes of the job; it outlives this. Returns false, with a sentence in |why|.
-bool monitor_process_open(monitor_process *m, const monitor_options *o, const char *mark,
-                          int expected, char *why, size_t why_size);
+// |m| has its arguments. Returns false, with a sentence in |why|.
+bool monitor_process_open(monitor_process *m, const monitor_options *o, char *why, size_t why_size);
 void monitor_process_close(monitor_process *m);
 
 // It has ended, and was waited for. Returns whether it runs again.

@@ -7,15 +7,19 @@
 #include <time.h>
 
 #include "monitor/http.h"
+#include "monitor/remote_hosts.h"
 #include "system/clock.h"
 
 enum { LOOK_MS = 1000, SERVERS = 2 };
 
 typedef struct monitor {
     live live;
+    remote_hosts others;
     model *model;
     live_row *rows;
     int row_capacity;
+    image *images;  // of all hosts: copies that own nothing
+    int image_capacity;
     http *servers[SERVERS];  // of the page, of the metrics; NULL: none
     int64_t next_ms;
 } monitor;
@@ -42,24 +46,45 @@ static void catch_signals(void) {
 
 // ---- The job ------------------------------------------------------------------------------------
 
-// Without memory for all rows, the first ones are shown.
-static int fill_rows(monitor *m) {
-    if (m->live.count > m->row_capacity) {
-        live_row *larger = realloc(m->rows, (size_t)m->live.count * sizeof *larger);
-        if (larger) {
-            m->rows = larger;
-            m->row_capacity = m->live.count;
-        }
-    }
-    int count = m->live.count < m->row_capacity ? m->live.count : m->row_capacity;
-    for (int i = 0; i < count; i++) live_row_fill(&m->live, &m->live.workers[i], &m->rows[i]);
-    return count;
+// The |index|-th of this host and all others that are seen; NULL: there are no more.
+static const live *host_at(const monitor *m, int index, int64_t now_ms) {
+    if (index == 0) return &m->live;
+    for (int i = 0; i < m->others.count; i++)
+        if (remote_hosts_is_seen(m->others.of[i], now_ms) && --index == 0)
+            return &m->others.of[i]->live;
+    return NULL;
+}
+
+static bool reserve(void *array, int *capacity, int count, size_t size) {
+    void **at = array;
+    if (count <= *capacity) return true;
+    void *larger = realloc(*at, (size_t)count * size);
+    if (!larger) return false;
+    *at = larger;
+    *capacity = count;
+    return true;
+}
+
+typedef struct looked {
+    int rows, images;
+} looked;
+
+// Without memory for those of a host, the hosts before it are shown.
+static bool add_host(monitor *m, const live *l, looked *at) {
+    if (!reserve(&m->rows, &m->row_capacity, at->rows + l->count, sizeof *m->rows) ||
+        !reserve(&m->images, &m->image_capacity, at->images + l->now.count, sizeof *m->images))
+        return false;
+    for (int i = 0; i < l->count; i++) live_row_fill(l, &l->workers[i], &m->rows[at->rows++]);
+    for (int i = 0; i < l->now.count; i++) m->images[at->images++] = l->now.images[i];
+    return true;
 }
 
 static void take_look(monitor *m) {
-    int count = fill_rows(m);
-    model_update(m->model, m->rows, count, m->live.now.images, m->live.now.count, clock_now_ms(),
-                 (int64_t)time(NULL));
+    looked at = { 0 };
+    const live *l;
+    int64_t now_ms = clock_now_ms();
+    for (int i = 0; (l = host_at(m, i, now_ms)) && add_host(m, l, &at); i++) continue;
+    model_update(m->model, m->rows, at.rows, m->images, at.images, now_ms, (int64_t)time(NULL));
     for (int i = 0; i < SERVERS; i++)
         if (m->servers[i]) http_renew(m->servers[i]);
 }
@@ -86,14 +111,16 @@ static int time_to_wait_ms(const monitor *m) {
 }
 
 static void run(monitor *m, int lifeline_fd) {
-    struct pollfd polls[SERVERS + 1];
+    struct pollfd polls[SERVERS + 2];
     while (!ended) {
         for (int i = 0; i < SERVERS; i++)
             polls[i] = (struct pollfd){ .fd = m->servers[i] ? http_poll_fd(m->servers[i]) : -1,
                                         .events = POLLIN };
         polls[SERVERS] = (struct pollfd){ .fd = lifeline_fd, .events = POLLIN };
-        poll(polls, SERVERS + 1, time_to_wait_ms(m));
+        polls[SERVERS + 1] = (struct pollfd){ .fd = m->others.fd, .events = POLLIN };
+        poll(polls, SERVERS + 2, time_to_wait_ms(m));
         if (lifeline_fd >= 0 && polls[SERVERS].revents) return;
+        remote_hosts_read(&m->others);
         look_again(m);
         for (int i = 0; i < SERVERS; i++)
             if (m->servers[i]) http_run(m->servers[i]);
@@ -109,7 +136,9 @@ static bool open_server(monitor *m, int which, int *fd, const site_rules *rules,
 }
 
 bool serve(const serve_options *o, char *why, size_t why_size) {
-    monitor m = { .model = model_open(o->name), .next_ms = clock_now_ms() + LOOK_MS };
+    monitor m = { .model = model_open(o->name),
+                  .others.fd = o->looks_fd,
+                  .next_ms = clock_now_ms() + LOOK_MS };
     bool ok = m.model != NULL;
     if (!ok) snprintf(why, why_size, "no memory");
     catch_signals();
@@ -120,9 +149,11 @@ bool serve(const serve_options *o, char *why, size_t why_size) {
         take_look(&m);
         run(&m, o->lifeline_fd);
         live_close(&m.live);
+        remote_hosts_close(&m.others);
     }
     for (int i = 0; i < SERVERS; i++) http_close(m.servers[i]);
     model_close(m.model);
     free(m.rows);
+    free(m.images);
     return ok;
 }

@@ -10,6 +10,7 @@ typedef struct serve_options {
     int expected;        // workers; 0: not known
     monitor_site *site;  // whose sockets it takes
     int lifeline_fd;     // ends at its end; -1: none
+    int looks_fd;        // looks at other hosts (remote_hosts.h); -1: none
 } serve_options;
 
 // Returns after SIGINT, SIGTERM or SIGHUP, or at the end of the lifeline. False, with a sentence in |why|, if it cannot

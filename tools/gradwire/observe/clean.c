@@ -30,4 +30,10 @@ void clean_table(trace_table *table) {
     }
     for (int i = 0; i < table->peers.count; i++)
         clean_array(table->peers.of[i].transport, sizeof table->peers.of[i].transport);
+    for (int k = 0; k < TRACE_SUM_KINDS; k++)
+        for (int i = 0; i < table->sums[k].count; i++) {
+            trace_sum *x = &table->sums[k].of[i];
+            clean_array(x->name, sizeof x->name);
+            clean_array(x->in, sizeof x->in);
+        }
 }

@@ -93,7 +93,9 @@ static void put_table(bytes *out, const trace_table *t) {
     bytes table = { 0 };
     trace_table_begin(&table, t->now_ns, t->phase);
     for (int i = 0; i < t->activity_count; i++) trace_table_add(&table, &t->activities[i]);
-    trace_table_end(&table, t->counters, t->memory, &t->peers);
+    trace_table_counts counts = { t->counters, t->memory, &t->peers, { NULL } };
+    for (int i = 0; i < TRACE_SUM_KINDS; i++) counts.sums[i] = &t->sums[i];
+    trace_table_end(&table, &counts);
     bytes_put_u32(out, (uint32_t)table.size);
     bytes_put(out, table.data, table.size);
     bytes_put_u32(out, (uint32_t)t->left_out);

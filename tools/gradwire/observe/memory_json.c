@@ -1,6 +1,6 @@
 #include "observe/memory_json.h"
 
-json_t *memory_json(const uint64_t bytes[MEMORY_KINDS]) {
+const char *memory_json_name(memory_kind kind) {
     static const char *const names[MEMORY_KINDS] = {
         [MEMORY_TENSORS] = "tensors",
         [MEMORY_PARAMETERS] = "parameters",
@@ -14,8 +14,13 @@ json_t *memory_json(const uint64_t bytes[MEMORY_KINDS]) {
         [MEMORY_RINGS] = "rings",
         [MEMORY_RECORDS] = "records",
     };
+    return names[kind];
+}
+
+json_t *memory_json(const uint64_t bytes[MEMORY_KINDS]) {
     json_t *out = json_object();
     for (int i = 0; i < MEMORY_KINDS; i++)
-        json_object_set_new(out, names[i], json_integer((json_int_t)bytes[i]));
+        json_object_set_new(out, memory_json_name((memory_kind)i),
+                            json_integer((json_int_t)bytes[i]));
     return out;
 }

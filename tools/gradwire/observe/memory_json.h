@@ -6,6 +6,8 @@
 
 #include "base/memory_kinds.h"
 
+const char *memory_json_name(memory_kind kind);  // "tensors"
+
 json_t *memory_json(const uint64_t bytes[MEMORY_KINDS]);
 
 #endif

@@ -61,6 +61,21 @@ static void show_value(const image_record *r, char *out, size_t size) {
     case TRACE_MEMBER_RECOVERED:
     case TRACE_MEMBER_LEFT:
     case TRACE_MEMBER_DIED: snprintf(out, size, ", rank %llu", value); break;
+    case TRACE_REFERENCE_MADE: snprintf(out, size, ", of rank %llu", value); break;
+    case TRACE_REFERENCE_FORKED:
+    case TRACE_REFERENCE_RELEASED: snprintf(out, size, ", held by rank %llu", value); break;
+    case TRACE_FETCH_BEGUN: snprintf(out, size, ", from rank %llu", value); break;
+    case TRACE_QUEUE_FULL:
+    case TRACE_RECONNECTING: snprintf(out, size, ", to rank %llu", value); break;
+    case TRACE_RESENT: snprintf(out, size, ", %llu", value); break;
+    case TRACE_MESSAGE_SENT:
+    case TRACE_MESSAGE_RECEIVED:
+        snprintf(out, size, ", %s rank %d, %llu bytes",
+                 r->kind == TRACE_MESSAGE_SENT ? "to" : "from", trace_message_rank(r->id), value);
+        break;
+    case TRACE_OP_ENDED:
+        snprintf(out, size, ", %llu bytes", (unsigned long long)trace_op_bytes(value));
+        break;
     case TRACE_CALL_MADE: snprintf(out, size, ", to rank %llu", value); break;
     case TRACE_BODY_BEGUN: snprintf(out, size, ", for rank %llu", value); break;
     case TRACE_OVERTAKEN: snprintf(out, size, ", %llu", value); break;
@@ -82,6 +97,9 @@ static void show_value(const image_record *r, char *out, size_t size) {
     case TRACE_STEP_ENDED:
     case TRACE_CALL_ENDED:
     case TRACE_BODY_ENDED:
+    case TRACE_FETCH_ENDED:
+    case TRACE_QUEUE_HAS_ROOM:
+    case TRACE_MODULE_ENDED:
         if (value <= INT32_MAX) snprintf(out, size, ", %s", gw_status_name((gw_status)value));
         break;
     default: break;

@@ -4,6 +4,7 @@
 
 #include "observe/exchange.h"
 #include "observe/show.h"
+#include "observe/sums.h"
 
 static void write_header(const image *x, FILE *out) {
     char when[64] = "?";
@@ -57,6 +58,7 @@ static void write_table(const image *x, const image_agent *a, FILE *out) {
             show_size(n[TRACE_BYTES_RECEIVED]).text);
     write_memory(t->memory, out);
     exchange_write(&t->peers, out);
+    sums_write(t, out);
     for (int i = 0; i < t->activity_count; i++) write_activity(x, &t->activities[i], out);
     if (t->left_out)
         fprintf(out, "    and %d activities that the table does not hold\n", t->left_out);

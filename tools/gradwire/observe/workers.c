@@ -8,6 +8,7 @@
 #include "observe/memory_json.h"
 #include "observe/exchange.h"
 #include "observe/show.h"
+#include "observe/sums.h"
 
 // ---- What a worker does -------------------------------------------------------------------------
 
@@ -136,6 +137,7 @@ static void set_table(json_t *out, const image *x, const image_agent *a) {
         json_object_set_new(out, names[i], json_integer((json_int_t)t->counters[i]));
     json_object_set_new(out, "memory", memory_json(t->memory));
     json_object_set_new(out, "peers", exchange_json(&t->peers));
+    json_object_set_new(out, "sums", sums_json(t));
     json_object_set_new(out, "left_out", json_integer(t->left_out));
     json_object_set_new(out, "activities", activities_json(x, t));
 }

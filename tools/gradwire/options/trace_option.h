@@ -17,4 +17,7 @@ typedef struct trace_option {
 // False after an error was printed.
 bool trace_option_parse(const char *name, const char *text, trace_option *out);
 
+// A range such as "100-110" or "100"; the same.
+bool parse_steps(const char *name, const char *text, int *out_first, int *out_last);
+
 #endif

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "system/lifeline.h"
 #include "system/proc.h"
 
 enum {
@@ -80,21 +81,11 @@ _Noreturn static void watch(int lifeline_fd, const char *mark) {
 }
 
 bool guard_open(guard *g, const char *mark) {
-    int lifeline[2];
-    if (pipe2(lifeline, O_CLOEXEC) != 0) return false;
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(lifeline[1]);
-        watch(lifeline[0], mark);
-    }
-    int error = errno;
-    close(lifeline[0]);
-    if (pid < 0) {
-        close(lifeline[1]);
-        errno = error;
-        return false;
-    }
-    *g = (guard){ .pid = pid, .lifeline_fd = lifeline[1] };
+    int fd;
+    pid_t pid = lifeline_fork(&fd);
+    if (pid == 0) watch(fd, mark);
+    if (pid < 0) return false;
+    *g = (guard){ .pid = pid, .lifeline_fd = fd };
     return true;
 }
 

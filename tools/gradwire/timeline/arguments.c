@@ -23,11 +23,23 @@ static void add_status(visit_event *e, uint64_t value) {
 
 static bool has_status(uint8_t kind) {
     return kind == TRACE_COLLECTIVE_ENDED || kind == TRACE_PASS_ENDED || kind == TRACE_STEP_ENDED ||
-           kind == TRACE_CALL_ENDED || kind == TRACE_BODY_ENDED || kind == TRACE_CHECKPOINT_ENDED;
+           kind == TRACE_CALL_ENDED || kind == TRACE_BODY_ENDED || kind == TRACE_CHECKPOINT_ENDED ||
+           kind == TRACE_FETCH_ENDED || kind == TRACE_QUEUE_HAS_ROOM || kind == TRACE_MODULE_ENDED;
+}
+
+static void add_op(visit_event *e, uint64_t value) {
+    arguments_add_number(e, VISIT_BYTES, trace_op_bytes(value));
+    if (trace_op_device(value)) arguments_add_number(e, VISIT_DEVICE, trace_op_device(value));
+}
+
+void arguments_add_begin(visit_event *e, const image_record *begin) {
+    if (begin->kind == TRACE_FETCH_BEGUN || begin->kind == TRACE_QUEUE_FULL)
+        arguments_add_number(e, VISIT_RANK, begin->value);
 }
 
 void arguments_add_end(visit_event *e, const image_record *end) {
     if (has_status(end->kind)) add_status(e, end->value);
+    if (end->kind == TRACE_OP_ENDED) add_op(e, end->value);
 }
 
 void arguments_add_instant(visit_event *e, const image_record *r) {
@@ -37,7 +49,17 @@ void arguments_add_instant(visit_event *e, const image_record *r) {
     case TRACE_MEMBER_SUSPECTED:
     case TRACE_MEMBER_RECOVERED:
     case TRACE_MEMBER_LEFT:
-    case TRACE_MEMBER_DIED: arguments_add_number(e, VISIT_RANK, r->value); break;
+    case TRACE_MEMBER_DIED:
+    case TRACE_REFERENCE_MADE:
+    case TRACE_REFERENCE_FORKED:
+    case TRACE_REFERENCE_RELEASED:
+    case TRACE_RECONNECTING: arguments_add_number(e, VISIT_RANK, r->value); break;
+    case TRACE_MESSAGE_SENT:
+    case TRACE_MESSAGE_RECEIVED:
+        arguments_add_number(e, VISIT_RANK, (uint64_t)trace_message_rank(r->id));
+        arguments_add_number(e, VISIT_BYTES, r->value);
+        break;
+    case TRACE_RESENT: arguments_add_number(e, VISIT_COUNT, r->value); break;
     case TRACE_OVERTAKEN: arguments_add_number(e, VISIT_COUNT, r->value); break;
     case TRACE_GROUP_OPENED: arguments_add_number(e, VISIT_MEMBERS, r->value); break;
     case TRACE_ELASTIC_STEP:

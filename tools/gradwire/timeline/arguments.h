@@ -9,7 +9,10 @@
 void arguments_add_number(visit_event *e, visit_argument_name name, uint64_t number);
 void arguments_add_text(visit_event *e, visit_argument_name name, const char *text);
 
-// The status that the end of a slice has, unless it is OK.
+// The worker that a fetch or a full queue is about.
+void arguments_add_begin(visit_event *e, const image_record *begin);
+
+// The status that the end of a slice has, unless it is OK; what an operator has made.
 void arguments_add_end(visit_event *e, const image_record *end);
 
 // What the value of an instant means.

@@ -233,31 +233,27 @@ static void add_track(void *state, const visit_track *t) {
 
 // ---- All ----------------------------------------------------------------------------------------
 
-static bool close_chrome(void *state) {
+static void fini(void *state) {
     chrome *c = state;
-    put(c, "\n]}\n");
-    bool ok = writer_close(&c->out);
-    int error = errno;
     for (uint32_t i = 0; i < c->name_count; i++) free(c->names[i]);
     for (uint32_t i = 0; i < c->place_count; i++) free(c->places[i].name);
     free(c->names);
     free(c->places);
-    free(c);
-    errno = error;
-    return ok;
 }
 
+static bool close_chrome(void *state) {
+    put(state, "\n]}\n");
+    return format_close(state, fini);
+}
+
+static const format chrome_format = { .to = { .start = start,
+                                              .name = add_name,
+                                              .track = add_track,
+                                              .slice = add_slice,
+                                              .instant = add_instant,
+                                              .counter = add_counter },
+                                      .close = close_chrome };
+
 bool chrome_open(FILE *to, format *out) {
-    chrome *c = calloc(1, sizeof *c);
-    if (!c) return false;
-    c->out.to = to;
-    *out = (format){ .to = { .state = c,
-                             .start = start,
-                             .name = add_name,
-                             .track = add_track,
-                             .slice = add_slice,
-                             .instant = add_instant,
-                             .counter = add_counter },
-                     .close = close_chrome };
-    return true;
+    return format_open(&chrome_format, sizeof(chrome), to, out);
 }

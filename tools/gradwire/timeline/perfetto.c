@@ -1,6 +1,5 @@
 #include "timeline/format.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -310,28 +309,24 @@ static void add_counter(void *state, uint32_t track, int64_t at_ns, double value
 
 // ---- All ----------------------------------------------------------------------------------------
 
-static bool close_perfetto(void *state) {
+static void fini(void *state) {
     perfetto *p = state;
-    bool ok = writer_close(&p->out);
-    int error = errno;
     for (int i = 0; i < p->counter_count; i++) free(p->counters[i].name);
     free(p->counters);
-    free(p);
-    errno = error;
-    return ok;
 }
 
+static bool close_perfetto(void *state) {
+    return format_close(state, fini);
+}
+
+static const format perfetto_format = { .to = { .start = start,
+                                                .name = add_name,
+                                                .track = add_track,
+                                                .slice = add_slice,
+                                                .instant = add_instant,
+                                                .counter = add_counter },
+                                        .close = close_perfetto };
+
 bool perfetto_open(FILE *to, format *out) {
-    perfetto *p = calloc(1, sizeof *p);
-    if (!p) return false;
-    p->out.to = to;
-    *out = (format){ .to = { .state = p,
-                             .start = start,
-                             .name = add_name,
-                             .track = add_track,
-                             .slice = add_slice,
-                             .instant = add_instant,
-                             .counter = add_counter },
-                     .close = close_perfetto };
-    return true;
+    return format_open(&perfetto_format, sizeof(perfetto), to, out);
 }

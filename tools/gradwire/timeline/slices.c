@@ -115,6 +115,7 @@ static void visit_slice(timeline *t, const two *x) {
                                        : s->last_ns };
     e.name = name_of(t, x);
     place(t, &e, x);
+    if (x->begin) arguments_add_begin(&e, x->begin);
     if (x->end) arguments_add_end(&e, x->end);
     if (!x->begin)
         arguments_add_text(&e, VISIT_BEGIN,

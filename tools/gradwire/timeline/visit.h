@@ -34,7 +34,8 @@ typedef enum visit_argument_name {
     VISIT_STEP,
     VISIT_DURATION,  // nanoseconds
     VISIT_COUNT,
-    VISIT_BEGIN,  // marks of what is missing
+    VISIT_DEVICE,  // of an operator, unless it is the CPU
+    VISIT_BEGIN,   // marks of what is missing
     VISIT_END,
     VISIT_NOTE,
     VISIT_METHOD,       // by which clocks are aligned
