@@ -1,7 +1,7 @@
 // Elastic training under a launcher. Started with `gradwire run -n N --max-restarts M elastic_trains STEPS MIN [EVENT...]`:
 // learns for STEPS steps with at least MIN members. An EVENT is RANK:PLACE:STEP: the first attempt of that rank kills itself
 // there ("open", "begin", "pass", "step", "end", "close"), raises SIGTERM ("term"), leaves ("leave"), asks for a checkpoint
-// ("ask"), waits until one is whole ("whole"), makes a second backward pass ("twice"), or fails ("fail"). "random:K:SEED": the first K attempts of each rank but the
+// ("ask"), waits until one is whole ("whole"), waits for ever ("hang"), makes a second backward pass ("twice"), or fails ("fail"). "random:K:SEED": the first K attempts of each rank but the
 // last end by a timer, after some ms of computing that follow from SEED. "until:G:N": all leave when the members have been N for
 // some steps, in generation G or later; "after:FILE": all leave after the step whose number is in FILE, once it exists. All
 // members have the weights of one process that learns alone.
@@ -151,6 +151,7 @@ static void take_step(gw_scope *s, gw_elastic *job, gw_module *model, gw_optimiz
     int64_t step = gw_elastic_step(job);
     die_here("begin", step);
     ask(job, step);
+    while (is_now("hang", step)) pause();
     if (is_now("whole", step)) await_checkpoint(s);
     if (is_now("fail", step)) gw_fail(s, GW_INVALID, "there is no batch %lld", (long long)step);
     gw_share part = gw_elastic_share(job, BATCH);

@@ -14,6 +14,7 @@
 #include "job/job.h"
 #include "job/slots.h"
 #include "recorder/recorder_main.h"
+#include "watch/health.h"
 #include "watch/other_hosts.h"
 #include "system/port.h"
 #include "launch/start.h"
@@ -93,6 +94,7 @@ static void write_trace(job *j) {
 
 static void close_job(job *j) {
     nodes_close(&j->nodes);
+    health_close(j);
     monitor_process_close(&j->monitor);
     if (j->recorder.pid) write_trace(j);
     guard_close(&j->guard);
@@ -136,13 +138,20 @@ static const char *open_job(job *j) {
     if (!signals_open(&j->signals)) return "signalfd";
     channels_open(&j->channels, j->id);
     if (!guard_open(&j->guard, j->id)) return "fork";
-    if (run_has_hosts(&j->options) && !nodes_open(&j->nodes, &j->options, j->port, job_id(j)))
-        return "fork";
     if (j->options.trace.file[0] && !recorder_open(&j->recorder, &j->options.trace))
         return "--trace";
     policy_init(&j->policy, j->options.grace_ms);
     j->judge_ms = INT64_MAX;
     return NULL;
+}
+
+// The links meet only once this host is healthy. Returns false with |out_code|.
+static bool open_link(job *j, int *out_code) {
+    if (!run_has_hosts(&j->options)) return true;
+    if (nodes_open(&j->nodes, &j->options, j->port, job_id(j))) return true;
+    fprintf(stderr, "gradwire: cannot start: fork: %s\n", system_thread_error_text(errno).text);
+    *out_code = EXIT_OWN_FAILURE;
+    return false;
 }
 
 // The page is there before the ranks are. Returns false after an error was printed.
@@ -189,7 +198,7 @@ int run_command(int argc, char **argv) {
         close_job(&j);
         return EXIT_OWN_FAILURE;
     }
-    if (other_hosts_meet(&j, &code)) {
+    if (health_await(&j, &code) && open_link(&j, &code) && other_hosts_meet(&j, &code)) {
         start_result result = start_ranks(&j, 0, &code);
         if (result == START_REFUSED) watch_start_failed(&j, code);
         code = watch(&j);

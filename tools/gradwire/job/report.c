@@ -112,7 +112,7 @@ void report_dead(job *j, const rank *r, pid_t pid, const char *why) {
                why);
 }
 
-void report_stopped(job *j, const rank *r) {
+void report_killed(job *j, const rank *r) {
     sink_print(j->messages, "rank %d (pid %d) is killed: %s", number_of(j, r), (int)r->pid,
                r->killed_why);
 }

@@ -40,6 +40,11 @@ bool restart_options_take(run_option option, const char *name, const char *text,
     case OPTION_MIN_SUCCESS: return parse_int(name, text, 1, LIMIT_WORKERS, &out->min_success);
     case OPTION_RESTART_WINDOW: return parse_seconds(name, text, &out->restart_window_ms);
     case OPTION_BACKOFF: return parse_seconds(name, text, &out->backoff_ms);
+    case OPTION_PROGRESS_TIMEOUT: return parse_seconds(name, text, &out->progress_ms);
+    case OPTION_HEALTH_CHECK:
+        out->health_check = text;
+        return *text || parse_complain("%s is empty, but must be a command", name);
+    case OPTION_HOST_COOLDOWN: return parse_seconds(name, text, &out->host_cooldown_ms);
     case OPTION_REDIRECTS: out->redirects = text; return true;
     case OPTION_TEE: out->tee = text; return true;
     case OPTION_CHECKPOINT_DIR:

@@ -45,6 +45,17 @@ static const char help[] =
     "delay\n"
     "                            doubles with each such restart, up to 30 s (default 1)\n"
     "  --min-success=N           with keep: exit code 0 if N ranks exited with 0 (default: all)\n"
+    "  --progress-timeout=SECONDS\n"
+    "                            kill a rank that has made steps, and then none for SECONDS while "
+    "other\n"
+    "                            ranks wait for it; this counts as a failure (default 0: never)\n"
+    "  --health-check=COMMAND    a command of the shell that runs before ranks start on this host, "
+    "and\n"
+    "                            before a failed rank starts again; if it does not exit with 0, "
+    "no\n"
+    "                            rank starts here for the cool-down\n"
+    "  --host-cooldown=SECONDS   the cool-down; it doubles with each check that fails, up to 1 h\n"
+    "                            (default 60)\n"
     "  --master-port=P           the MASTER_PORT of the job (default: a free port)\n"
     "  --grace=SECONDS           the time that a rank has to end before it is killed (default 10)\n"
     "  --bind                    each rank runs only on its own processors; if there are fewer\n"
@@ -75,7 +86,12 @@ static const char help[] =
     "                            FILE.json: as JSON; FILE.gwt: the records themselves. Levels\n"
     "                            (default all): job, coll, pass, step, slow, call, user. Only the\n"
     "                            first S seconds, or steps A to B\n"
-    "  --forward-signals=USR1    SIGUSR1 is passed on to the ranks instead\n"
+    "  --on-signal=USR1:ACTION[,USR2:ACTION]\n"
+    "                            what these signals do: dump writes flight.gwt, leave is the same "
+    "as\n"
+    "                            SIGTERM, forward passes the signal on to the ranks (default\n"
+    "                            USR1:dump,USR2:forward)\n"
+    "  --forward-signals=USR1    the same as --on-signal=USR1:forward\n"
     "  --monitor[=PORT]          serve a page about this job, for a browser on this host, and "
     "print its\n"
     "                            address (default: a free port)\n"
@@ -131,7 +147,7 @@ static const char help[] =
     "host.\n"
     "Ctrl-Z, SIGCONT and SIGUSR2 are passed on to the ranks of this host. SIGUSR1 writes "
     "flight.gwt\n"
-    "and does not affect the ranks.\n"
+    "and does not affect the ranks. --on-signal changes what SIGUSR1 and SIGUSR2 do.\n"
     "\n"
     "Exit code, the same on all hosts: 0 if all ranks exited with 0, the last time that they ran; "
     "else\n"
@@ -264,6 +280,8 @@ bool run_options_parse(int argc, char **argv, run_options *out, int *out_code) {
                           .last_call_ms = 5000,
                           .min_timeout_ms = 600000,
                           .backoff_ms = 1000,
+                          .host_cooldown_ms = 60000,
+                          .on_usr2 = SIGNAL_FORWARD,
                           .hang_after_ms = 60000 };
     *out_code = EXIT_USAGE;
     if (!take_environment(out)) return false;

@@ -2,6 +2,7 @@
 #ifndef GRADWIRE_RUN_OPTIONS_H
 #define GRADWIRE_RUN_OPTIONS_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -29,6 +30,13 @@ typedef enum failure_policy {
     FAILURE_AUTO,         // one of the last two: run_restarts
 } failure_policy;
 
+// What SIGUSR1 or SIGUSR2 to the launcher leads to.
+typedef enum signal_action {
+    SIGNAL_DUMP,     // what the workers did last is written
+    SIGNAL_LEAVE,    // the same as SIGTERM
+    SIGNAL_FORWARD,  // the ranks of this host get it
+} signal_action;
+
 typedef struct run_options {
     int rank_count;   // on this host
     int master_port;  // 0: a free one
@@ -49,11 +57,16 @@ typedef struct run_options {
     int64_t restart_window_ms;  // older restarts do not count; 0: all count
     int64_t backoff_ms;
     int min_success;  // of ranks, with FAILURE_KEEP; 0: all
+    const char *
+        health_check;  // a command of the shell that must exit with 0 before ranks start; NULL: none
+    int64_t host_cooldown_ms;  // after it has failed
+    int64_t
+        progress_ms;  // until a rank that makes no step, while others wait for it, is killed; 0: never
 
     // for those who observe the job
     const char *flight_dir;  // where what the workers did last is written; NULL: chosen by flight.c
-    bool is_usr1_forwarded;  // to the ranks; else it makes the launcher write that
-    int64_t hang_after_ms;   // until a job without progress is reported; 0: never
+    signal_action on_usr1, on_usr2;
+    int64_t hang_after_ms;  // until a job without progress is reported; 0: never
     monitor_options monitor;
     trace_option trace;
 
@@ -82,6 +95,11 @@ bool run_options_parse(int argc, char **argv, run_options *out, int *out_code);
 // Whether ranks start again after a failure.
 static inline bool run_restarts(const run_options *o) {
     return o->on_failure >= FAILURE_RESTART;
+}
+
+// SIGUSR1 or SIGUSR2.
+static inline signal_action run_on_signal(const run_options *o, int signal_number) {
+    return signal_number == SIGUSR1 ? o->on_usr1 : o->on_usr2;
 }
 
 // Whether launchers of other hosts take part, or may.

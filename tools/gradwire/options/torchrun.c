@@ -44,8 +44,8 @@ static const struct {
     { "event-log-handler", true, .ignored = "--log-dir writes events.jsonl" },
     { "logs-specs", true, .ignored = "--log-dir, -r and -t choose the files" },
     { "signals-to-handle", true,
-      .ignored = "SIGINT, SIGTERM, SIGHUP and SIGQUIT end the job; SIGUSR2 is passed on to the "
-                 "ranks, SIGUSR1 with --forward-signals=USR1" },
+      .ignored = "SIGINT, SIGTERM, SIGHUP and SIGQUIT end the job; --on-signal has the effects of "
+                 "SIGUSR1 and SIGUSR2" },
     { "module", false, .refused = "runs a Python module: give \"python -m NAME\" as the program" },
     { "run-path", false, .refused = "runs a Python script: give \"python FILE\" as the program" },
     { "virtual-local-rank", false, .refused = "is for GPUs, which gradwire does not use" },
