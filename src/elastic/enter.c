@@ -14,23 +14,27 @@ enum { ANSWER_MS = 10000 };
 
 // ---- The job --------------------------------------------------------------------------------------
 
+bool enter_joined(gw_scope *root, gw_elastic *j, const char *what, bool creates, const char *name) {
+    j->lacks_state = true;
+    if (gw_ok(root)) return true;
+    // "WRONG_STATE if the job has ended": so has its work.
+    if (!creates && scope_error(root)->status == GW_WRONG_STATE) {
+        gw_scope_clear(root);
+        j->reason = GW_FINISHED;
+        return false;
+    }
+    log_error("%s: %s", what, scope_error(root)->text);
+    error_file_report(name ? name : "", scope_error(root));
+    return false;
+}
+
 static bool join_launched(gw_scope *root, gw_elastic *j, const launched *at) {
     gw_scope *own = j->own;
     const char *name = launched_name(own, at);
     gw_job_kind kind = at->creates ? GW_JOB_CREATE : GW_JOB_JOIN;
     runtime_open_elastic(root, GW_OPTIONS(gw_rpc_options, .name = name, .job = kind,
                                           .join_timeout_ms = j->options.timeout_ms));
-    j->lacks_state = true;
-    if (gw_ok(root)) return true;
-    // "WRONG_STATE if the job has ended": so has its work.
-    if (!at->creates && scope_error(root)->status == GW_WRONG_STATE) {
-        gw_scope_clear(root);
-        j->reason = GW_FINISHED;
-        return false;
-    }
-    log_error("gw_elastic_open: %s", scope_error(root)->text);
-    error_file_report(name ? name : "", scope_error(root));
-    return false;
+    return enter_joined(root, j, "gw_elastic_open", at->creates, name);
 }
 
 bool enter_job(gw_scope *root, gw_elastic *j, const launched *at) {
