@@ -48,6 +48,8 @@ typedef struct rank {
     bool is_reported_absent;  // and the launcher has printed so
     int64_t stopped_ms;       // since when it is stopped; 0: it is not
     stuck_progress progress;  // for --progress-timeout
+    bool is_straggler;        // and has been reported as one
+    bool is_replaced;         // it has been asked to leave for that
     char killed_why
         [512];  // by the launcher, as it was dead to the other members or stopped; "": it was not
     // The first that it has lost: a member, or a rank that cannot join.
@@ -146,7 +148,7 @@ typedef struct job {
     flight_state flight;
     health health;
     uint64_t line_count;
-    int64_t stops_checked_ms, hung_checked_ms;
+    int64_t stops_checked_ms, hung_checked_ms, stragglers_checked_ms;
     int64_t
         judge_ms;  // when a rank that has ended is judged at the latest; INT64_MAX: none is pending
     rank *cause;   // the rank that failed first; NULL: none

@@ -117,6 +117,16 @@ void report_killed(job *j, const rank *r) {
                r->killed_why);
 }
 
+void report_straggler(job *j, const rank *r, double share, int steps, bool leaves) {
+    sink_print(j->messages,
+               "rank %d (pid %d) is a straggler: the other ranks have waited for it for %.0f %% of "
+               "the time of the last %d steps%s",
+               number_of(j, r), (int)r->pid, share * 100, steps,
+               leaves ? "; it leaves, and starts again" : "");
+    log_folder_event(&j->logs, "straggler", "s:i, s:i, s:f, s:b", "slot", number_of(j, r),
+                     "attempt", r->attempt, "share", share, "leaves", leaves);
+}
+
 void report_absent(job *j, const rank *r, int joining_count) {
     sink_print(
         j->messages, "rank %d (pid %d) exited with code 0 without joining, and %d worker%s for it",

@@ -18,6 +18,7 @@ static const struct option own_names[] = {
     { "min-success", required_argument, NULL, OPTION_MIN_SUCCESS },
     { "health-check", required_argument, NULL, OPTION_HEALTH_CHECK },
     { "host-cooldown", required_argument, NULL, OPTION_HOST_COOLDOWN },
+    { "straggler", required_argument, NULL, OPTION_STRAGGLER },
     { "progress-timeout", required_argument, NULL, OPTION_PROGRESS_TIMEOUT },
     { "master-port", required_argument, NULL, 'p' },
     { "grace", required_argument, NULL, 'g' },

@@ -17,6 +17,7 @@ typedef enum run_option {
     OPTION_PROGRESS_TIMEOUT,
     OPTION_HEALTH_CHECK,
     OPTION_HOST_COOLDOWN,
+    OPTION_STRAGGLER,
     RESTART_OPTIONS_END,
     // options/rendezvous.h
     OPTION_NNODES = RESTART_OPTIONS_END,

@@ -33,6 +33,18 @@ static bool parse_policy(const char *name, const char *text, run_options *out) {
     return parse_complain("%s is stop, keep, restart, restart-all or auto, not \"%s\"", name, text);
 }
 
+static bool parse_straggler(const char *name, const char *text, run_options *out) {
+    static const char *const actions[] = { [STRAGGLER_REPORT] = "report",
+                                           [STRAGGLER_REPLACE] = "replace",
+                                           [STRAGGLER_IGNORE] = "ignore" };
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(text, actions[i]) != 0) continue;
+        out->on_straggler = (straggler_action)i;
+        return true;
+    }
+    return parse_complain("%s is report, replace or ignore, not \"%s\"", name, text);
+}
+
 bool restart_options_take(run_option option, const char *name, const char *text, run_options *out) {
     switch ((int)option) {
     case OPTION_ON_FAILURE: return parse_policy(name, text, out);
@@ -44,6 +56,7 @@ bool restart_options_take(run_option option, const char *name, const char *text,
     case OPTION_HEALTH_CHECK:
         out->health_check = text;
         return *text || parse_complain("%s is empty, but must be a command", name);
+    case OPTION_STRAGGLER: return parse_straggler(name, text, out);
     case OPTION_HOST_COOLDOWN: return parse_seconds(name, text, &out->host_cooldown_ms);
     case OPTION_REDIRECTS: out->redirects = text; return true;
     case OPTION_TEE: out->tee = text; return true;
@@ -76,6 +89,16 @@ static bool check_min_success(const run_options *o) {
                           run_world_max(o));
 }
 
+static bool check_straggler(const run_options *o) {
+    if (o->on_straggler != STRAGGLER_REPLACE) return true;
+    if (run_has_hosts(o))
+        return parse_complain("--straggler=replace is for jobs on one host: the rank would start "
+                              "again on the same host");
+    return o->on_failure == FAILURE_RESTART || o->on_failure == FAILURE_AUTO ||
+           parse_complain("--straggler=replace needs --max-restarts=N, with which a rank can start "
+                          "again alone");
+}
+
 bool restart_options_check(run_options *o) {
     if (o->on_failure == FAILURE_UNSET)
         o->on_failure = o->max_restarts || o->node_min < o->node_max ? FAILURE_AUTO : FAILURE_STOP;
@@ -87,5 +110,5 @@ bool restart_options_check(run_options *o) {
         return parse_complain("--max-restarts=%d contradicts --on-failure=%s, with which nothing "
                               "is started again",
                               o->max_restarts, policies[o->on_failure]);
-    return check_min_success(o) && check_streams(o);
+    return check_straggler(o) && check_min_success(o) && check_streams(o);
 }

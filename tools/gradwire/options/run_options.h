@@ -37,6 +37,13 @@ typedef enum signal_action {
     SIGNAL_FORWARD,  // the ranks of this host get it
 } signal_action;
 
+// What a straggler leads to.
+typedef enum straggler_action {
+    STRAGGLER_REPORT,
+    STRAGGLER_REPLACE,  // it is asked to leave, and its rank starts again
+    STRAGGLER_IGNORE
+} straggler_action;
+
 typedef struct run_options {
     int rank_count;   // on this host
     int master_port;  // 0: a free one
@@ -57,6 +64,7 @@ typedef struct run_options {
     int64_t restart_window_ms;  // older restarts do not count; 0: all count
     int64_t backoff_ms;
     int min_success;  // of ranks, with FAILURE_KEEP; 0: all
+    straggler_action on_straggler;
     const char *
         health_check;  // a command of the shell that must exit with 0 before ranks start; NULL: none
     int64_t host_cooldown_ms;  // after it has failed

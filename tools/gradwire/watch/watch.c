@@ -24,6 +24,7 @@
 #include "job/report.h"
 #include "job/slots.h"
 #include "watch/stops.h"
+#include "watch/stragglers.h"
 
 enum { LOOK_AGAIN_MS = 20, SLOW_READER_MS = 1000 };
 
@@ -151,6 +152,7 @@ static void rank_ended(job *j, rank *r, int status) {
                      is_killed ? "signal" : "code",
                      is_killed ? WTERMSIG(status) : WEXITSTATUS(status));
     for (int k = 0; k < OUTPUTS; k++) output_drain(&r->outputs[k]);
+    stragglers_replace(j, r);
 }
 
 // All reports of a process are read before it is waited for: after that its pid no longer identifies it.
@@ -235,6 +237,7 @@ static int time_to_wait_ms(const job *j) {
     if (hang_deadline_ms(j) < until_ms) until_ms = hang_deadline_ms(j);
     if (hung_deadline_ms(j) < until_ms) until_ms = hung_deadline_ms(j);
     if (health_deadline_ms(j) < until_ms) until_ms = health_deadline_ms(j);
+    if (stragglers_deadline_ms(j) < until_ms) until_ms = stragglers_deadline_ms(j);
     if (nodes_deadline_ms(&j->nodes) < until_ms) until_ms = nodes_deadline_ms(&j->nodes);
     if (until_ms == INT64_MAX) return -1;
     int64_t left_ms = until_ms - clock_now_ms();
@@ -275,6 +278,7 @@ static void turn(job *j) {
     if (clock_now_ms() >= hang_deadline_ms(j)) hang_check(j);
     if (clock_now_ms() >= hung_deadline_ms(j)) hung_end(j);
     if (clock_now_ms() >= health_deadline_ms(j)) health_run(j);
+    if (clock_now_ms() >= stragglers_deadline_ms(j)) stragglers_check(j);
     other_hosts_take(j);
     members_find_absent(j);
     flow_read(j, j->polls + POLL_FLOW);
