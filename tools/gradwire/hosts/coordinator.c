@@ -186,9 +186,25 @@ static void decide_leaving(coordinator *c, const link_message *m) {
 
 // ---- Hosts that join --------------------------------------------------------------------------------
 
+static bool rescales(const coordinator *c) {
+    return c->options.rescales_now && run_restarts(&c->options);
+}
+
+// --rescale=now: the next round has the hosts that wait. It costs no restart.
+static void rescale(coordinator *c) {
+    link_message why = { .node = NO_NODE, .rank = NO_RANK };
+    if (!rescales(c)) return;
+    snprintf(why.text, sizeof why.text, "a host joins the job");
+    start_all(c, &why);
+}
+
 // The ranks of the new hosts have other attempts than ranks before them in the same slots.
 static void admit(coordinator *c) {
-    if (!can_continue(c) || c->left.is_finished || !roster_can_admit(&c->hosts)) return;
+    if (c->left.is_finished || !roster_can_admit(&c->hosts)) return;
+    if (!can_continue(c)) {
+        rescale(c);
+        return;
+    }
     c->announced = roster_admit(&c->hosts);
     c->announced_end = c->announced + 1;
     c->stage = ANNOUNCING;
@@ -313,7 +329,7 @@ static void end_if_done(coordinator *c) {
 // Whether the states of all hosts are worth a question: a host is admitted only while the job continues.
 static bool might_admit(const coordinator *c) {
     return c->may_admit && roster_can_admit(&c->hosts) && !any_is_done(c) &&
-           failures_survive_host(c->options.on_failure, true, true);
+           (failures_survive_host(c->options.on_failure, true, true) || rescales(c));
 }
 
 static void ask_for_admission(coordinator *c) {

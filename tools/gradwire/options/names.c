@@ -38,6 +38,7 @@ static const struct option own_names[] = {
     { "rdzv-conf", required_argument, NULL, OPTION_RDZV_CONF },
     { "rdzv-endpoint", required_argument, NULL, OPTION_RDZV_ENDPOINT },
     { "rdzv-id", required_argument, NULL, OPTION_RDZV_ID },
+    { "rescale", required_argument, NULL, OPTION_RESCALE },
     { "rdzv-timeout", required_argument, NULL, OPTION_RDZV_TIMEOUT },
     { "flight-dir", required_argument, NULL, OPTION_FLIGHT_DIR },
     { "forward-signals", required_argument, NULL, OPTION_FORWARD_SIGNALS },

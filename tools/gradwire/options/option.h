@@ -29,6 +29,7 @@ typedef enum run_option {
     OPTION_RDZV_ENDPOINT,
     OPTION_RDZV_ID,
     OPTION_RDZV_TIMEOUT,
+    OPTION_RESCALE,
     RENDEZVOUS_OPTIONS_END,
     // options/observe_options.h
     OPTION_FLIGHT_DIR = RENDEZVOUS_OPTIONS_END,

@@ -91,6 +91,7 @@ typedef struct run_options {
     char rdzv_host[RDZV_HOST_MAX];          // of it
     const char *rdzv_id;                    // "": jobs are distinguished by their endpoints
     int64_t rdzv_timeout_ms;
+    bool rescales_now;       // all ranks start again when a host joins that cannot join otherwise
     int64_t last_call_ms;    // after node_min hosts have joined, before the ranks start
     int64_t min_timeout_ms;  // how long fewer than node_min hosts may be left
     const char *key;         // the path of a file; NULL: none
