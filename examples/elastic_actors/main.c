@@ -1,7 +1,7 @@
 // One learner, and actors that may be killed, leave at SIGTERM, and join at any time, also from other hosts. CartPole-v1 by
 // REINFORCE: an actor plays an episode with the weights of the learner, and sends the gradients to it.
 //
-//     gradwire run -n 5 --max-restarts 100 -- elastic_actors              a learner, four actors; kill actors meanwhile
+//     gradwire run --role learner:1:stop --role actor:4:restart --max-restarts 100 -- elastic_actors    kill actors meanwhile
 //     gradwire run --nnodes 1:4 -n 5 --rdzv-endpoint head:29500 --key job.key -- elastic_actors        on each host
 //
 // The rank 0 is the learner. No actor waits for another actor. An actor that has lost the learner continues with the

@@ -161,7 +161,7 @@ GW_API GW_TYPE_OF(gw_elastic_open) gw_elastic_open_with;
 /// Options of gw_elastic_join.
 typedef struct GW_BY_NAME gw_elastic_join_options {
     /// The name of this worker, in which %d stands for the number of its slot: RANK under `gradwire run`, otherwise its
-    /// rank. NULL: "worker%d".
+    /// rank. NULL: the variable GW_NAME, which `gradwire run --role` sets, else "worker%d".
     const char *name GW_DEFAULT(NULL);
     gw_on_term on_term GW_DEFAULT(GW_LEAVE);
     int64_t timeout_ms GW_DEFAULT(300000);  ///< milliseconds to wait for the other workers

@@ -12,7 +12,9 @@ enum { AGAIN_MS = 100 };
 
 // The name that has the slot's number in place of %d; NULL without a launcher: then the rank is its number.
 static const char *name_of(gw_scope *s, const launched *at, const char *pattern) {
+    const char *role = getenv("GW_NAME");
     const char *number = pattern ? strstr(pattern, "%d") : NULL;
+    if (!pattern && role && *role) return role;
     if (!pattern) return at->slot < 0 ? NULL : gw_format(s, "worker%d", at->slot);
     if (!number || at->slot < 0) return gw_format(s, "%s", pattern);
     return gw_format(s, "%.*s%d%s", (int)(number - pattern), pattern, at->slot, number + 2);

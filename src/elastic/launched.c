@@ -3,6 +3,7 @@
 #include "base/limits.h"
 #include "base/variables.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 // "MIN:MAX".
@@ -34,9 +35,10 @@ bool launched_read(gw_scope *s, char *(*variable)(const char *name), launched *o
 
 // A predecessor may still be a member when its successor joins, and a name can be used again only after that.
 const char *launched_name(gw_scope *s, const launched *at) {
+    const char *role = getenv("GW_NAME");
+    const char *name = role && *role ? role : gw_format(s, "worker%d", at->slot);
     if (at->slot < 0) return NULL;
-    if (at->attempt == 0) return gw_format(s, "worker%d", at->slot);
-    return gw_format(s, "worker%d.%d", at->slot, at->attempt);
+    return at->attempt == 0 ? name : gw_format(s, "%s.%d", name, at->attempt);
 }
 
 bool launched_settle(gw_scope *s, const launched *at, int world_size, gw_elastic_options *o) {

@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "options/parse.h"
+#include "options/roles.h"
 #include "options/streams.h"
 
 static const char *const policies[] = { [FAILURE_STOP] = "stop",
@@ -24,10 +25,10 @@ static bool is_policy(const char *text, const char *policy) {
     return !*text && !*policy;
 }
 
-static bool parse_policy(const char *name, const char *text, run_options *out) {
+bool restart_options_parse_policy(const char *name, const char *text, failure_policy *out) {
     for (int i = FAILURE_STOP; i < POLICY_COUNT; i++) {
         if (!is_policy(text, policies[i])) continue;
-        out->on_failure = (failure_policy)i;
+        *out = (failure_policy)i;
         return true;
     }
     return parse_complain("%s is stop, keep, restart, restart-all or auto, not \"%s\"", name, text);
@@ -47,7 +48,7 @@ static bool parse_straggler(const char *name, const char *text, run_options *out
 
 bool restart_options_take(run_option option, const char *name, const char *text, run_options *out) {
     switch ((int)option) {
-    case OPTION_ON_FAILURE: return parse_policy(name, text, out);
+    case OPTION_ON_FAILURE: return restart_options_parse_policy(name, text, &out->on_failure);
     case OPTION_MAX_RESTARTS: return parse_int(name, text, 0, RESTARTS_MAX, &out->max_restarts);
     case OPTION_MIN_SUCCESS: return parse_int(name, text, 1, LIMIT_WORKERS, &out->min_success);
     case OPTION_RESTART_WINDOW: return parse_seconds(name, text, &out->restart_window_ms);
@@ -102,7 +103,8 @@ static bool check_straggler(const run_options *o) {
 bool restart_options_check(run_options *o) {
     if (o->on_failure == FAILURE_UNSET)
         o->on_failure = o->max_restarts || o->node_min < o->node_max ? FAILURE_AUTO : FAILURE_STOP;
-    if (run_restarts(o) && !o->max_restarts && !o->is_dynamic)
+    if (!roles_check_policies(o)) return false;
+    if (o->on_failure >= FAILURE_RESTART && !o->max_restarts && !o->is_dynamic)
         return parse_complain("--on-failure=%s needs --max-restarts=N: without it nothing is "
                               "started again",
                               policies[o->on_failure]);

@@ -13,6 +13,7 @@
 #include "options/parse.h"
 #include "options/rendezvous.h"
 #include "options/restart_options.h"
+#include "options/roles.h"
 #include "options/streams.h"
 #include "options/torchrun.h"
 #include "net/transport/address.h"
@@ -80,6 +81,10 @@ static const char help[] =
     "  --local-ranks-filter=R,...\n"
     "                            show the output of these local ranks only (default: of all)\n"
     "  --role=NAME               the ROLE_NAME of the ranks (default \"default\")\n"
+    "  --role=NAME:COUNT[:POLICY]\n"
+    "                            once for each role, in place of -n: COUNT ranks with this "
+    "ROLE_NAME,\n"
+    "                            workers NAME0, NAME1 and so on, and a policy as of --on-failure\n"
     "  --hang-after=SECONDS      after SECONDS without progress, report which workers wait for "
     "which\n"
     "                            (default 60; 0: never)\n"
@@ -237,6 +242,7 @@ static bool take_option(int option, const char *name, const char *text, run_opti
 }
 
 static bool check(run_options *out) {
+    if (!roles_check(out)) return false;
     if (!out->rank_count)
         return parse_complain("-n is missing: the number of processes on this host, 1 to %d",
                               RANK_COUNT_MAX);

@@ -17,6 +17,7 @@ enum {
     RDZV_ENDPOINT_MAX = 160,
     RDZV_ID_MAX = 40,
     ROLE_MAX = 127,
+    ROLES_MAX = 16,
     RESTARTS_MAX = 10000
 };
 
@@ -44,6 +45,13 @@ typedef enum straggler_action {
     STRAGGLER_IGNORE
 } straggler_action;
 
+// --role=NAME:COUNT[:POLICY]
+typedef struct run_role {
+    char name[ROLE_MAX + 1];
+    int count;  // of ranks
+    failure_policy policy;
+} run_role;
+
 typedef struct run_options {
     int rank_count;   // on this host
     int master_port;  // 0: a free one
@@ -56,6 +64,8 @@ typedef struct run_options {
     const char *redirects, *tee;  // options/streams.h; NULL: not given
     const char *shown_ranks;      // local ranks whose output is shown; NULL: all
     const char *role;             // ROLE_NAME
+    run_role roles[ROLES_MAX];    // in the order of ranks (options/roles.h)
+    int role_count;               // 0: all ranks have |role|
     char **program;               // its name and arguments, ended by NULL; points into argv
 
     // after failures
@@ -103,7 +113,9 @@ bool run_options_parse(int argc, char **argv, run_options *out, int *out_code);
 
 // Whether ranks start again after a failure.
 static inline bool run_restarts(const run_options *o) {
-    return o->on_failure >= FAILURE_RESTART;
+    bool any = o->on_failure >= FAILURE_RESTART;
+    for (int i = 0; i < o->role_count; i++) any |= o->roles[i].policy >= FAILURE_RESTART;
+    return any;
 }
 
 // SIGUSR1 or SIGUSR2.

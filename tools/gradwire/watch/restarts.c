@@ -8,6 +8,7 @@
 #include "job/slots.h"
 #include "launch/start.h"
 #include "options/failures.h"
+#include "options/roles.h"
 #include "system/clock.h"
 #include "watch/ending.h"
 #include "watch/health.h"
@@ -23,6 +24,10 @@ static bool are_elastic(const job *j, const rank *failed) {
         if ((r == failed || r->is_running) && !r->is_elastic) return false;
     }
     return true;
+}
+
+static failure_policy policy_of(const job *j, const rank *r) {
+    return roles_policy(&j->options, (int)(r - j->ranks));
 }
 
 static int next_round(const job *j) {
@@ -68,7 +73,7 @@ static bool decide(job *j, rank *r, char *why, size_t size) {
                                .is_elastic = r->is_elastic,
                                .has_state = slots_have_state(j),
                                .is_finished = j->is_finished };
-    bool all = failures_act(j->options.on_failure, left, decision) == ACTION_START_ALL;
+    bool all = failures_act(policy_of(j, r), left, decision) == ACTION_START_ALL;
     restart_plan plan = { .rank = run_rank(&j->options, (int)(r - j->ranks)),
                           .all = all,
                           .attempt = all ? next_round(j) : r->attempt + 1,
@@ -141,7 +146,7 @@ rank *restarts_find_undecided(job *j) {
 // ---- All of it --------------------------------------------------------------------------------------
 
 bool restarts_take_failure(job *j, rank *r, char *why, size_t size) {
-    if (!run_restarts(&j->options)) return false;
+    if (policy_of(j, r) < FAILURE_RESTART) return false;
     health_require(j);
     if (!nodes_are_open(&j->nodes)) return decide(j, r, why, size);
     ask_host_0(j, r, why);

@@ -12,6 +12,7 @@
 #include "system/clock.h"
 #include "options/command.h"
 #include "options/failures.h"
+#include "options/roles.h"
 #include "watch/ending.h"
 #include "watch/flight.h"
 #include "watch/flow.h"
@@ -127,8 +128,8 @@ static rank *find_rank(job *j, pid_t pid) {
 // of a failed one.
 static void prepare_end(job *j, rank *r, const siginfo_t *how) {
     bool exits_with_0 = how->si_code == CLD_EXITED && how->si_status == 0;
-    bool has_failed = failures_has_failed(j->options.on_failure, exits_with_0,
-                                          exits_with_0 && slot_leaves_members(j, r));
+    bool has_failed = failures_has_failed(roles_policy(&j->options, (int)(r - j->ranks)),
+                                          exits_with_0, exits_with_0 && slot_leaves_members(j, r));
     r->has_ended_early = has_failed && exits_with_0;
     // Processes that were asked to end have the grace time for it.
     bool was_asked = j->policy.stage != AWAITING_RANKS;
