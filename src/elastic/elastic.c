@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/mutation.h"
 #include "optim/optimizer.h"
 #include "parallel/ddp/ddp.h"
 #include "parallel/shard/shard.h"
@@ -307,7 +308,7 @@ gw_scope *gw_elastic_begin(gw_scope *root, gw_elastic *j) {
     wishes_set_own(j->ddp, meeting_is_wanted(j));
     j->step = gw_scope_open(root);
     gw_scope_label(j->step, "step %" PRId64, j->step_number);
-    if (gw_ok(j->step)) j->step->is_lent = true;
+    if (gw_ok(j->step)) j->step->is_lent = !has_mutation(MUTATION_STEP_SCOPE_CLOSES);
     return j->step;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mutation.h"
 #include "options/command.h"
 #include "options/failures.h"
 
@@ -222,10 +223,11 @@ static void announce(coordinator *c) {
         return;
     }
     roster_host *h = &c->hosts.hosts[c->announced];
+    bool has_new_attempt = h->was_used && !has_mutation(MUTATION_ATTEMPT_AGAIN);
     const link_message m = { .node = c->announced++,
                              .number = h->peer,
                              .rank = NO_RANK,
-                             .attempt = h->was_used ? ++c->attempt : c->round,
+                             .attempt = has_new_attempt ? ++c->attempt : c->round,
                              .count = c->hosts.count };
     h->was_used = true;
     decide(c, LINK_ADMIT, &m);
@@ -339,7 +341,8 @@ static void ask_for_admission(coordinator *c) {
 }
 
 static void start_round_if_ended(coordinator *c) {
-    if (!roster_all(&c->hosts, HOST_HAS_ENDED_ROUND)) return;
+    bool is_early = has_mutation(MUTATION_ROUND_TOO_EARLY);
+    if (!is_early && !roster_all(&c->hosts, HOST_HAS_ENDED_ROUND)) return;
     if (c->options.is_dynamic) {
         c->stage = AWAITING_HOSTS;
         return;
