@@ -91,6 +91,8 @@ void asked_complete(agent *a, gw_future *f);
 
 // ---- Joining (enter.c) ----------------------------------------------------------------------------
 
+// Creates or joins the job as a worker that a launcher has started.
+void enter_launched(gw_scope *root, const launched *at, const char *name, int64_t timeout_ms);
 // After a worker that the launcher has started has joined the job under |name|, or has failed to. False with |root| failed, or
 // with j->reason GW_FINISHED: the job is over.
 bool enter_joined(gw_scope *root, gw_elastic *j, const char *what, bool creates, const char *name);

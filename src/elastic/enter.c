@@ -14,6 +14,12 @@ enum { ANSWER_MS = 10000 };
 
 // ---- The job --------------------------------------------------------------------------------------
 
+void enter_launched(gw_scope *root, const launched *at, const char *name, int64_t timeout_ms) {
+    gw_job_kind kind = at->creates ? GW_JOB_CREATE : GW_JOB_JOIN;
+    runtime_open_elastic(
+        root, GW_OPTIONS(gw_rpc_options, .name = name, .job = kind, .join_timeout_ms = timeout_ms));
+}
+
 bool enter_joined(gw_scope *root, gw_elastic *j, const char *what, bool creates, const char *name) {
     j->lacks_state = true;
     if (gw_ok(root)) return true;
@@ -29,11 +35,8 @@ bool enter_joined(gw_scope *root, gw_elastic *j, const char *what, bool creates,
 }
 
 static bool join_launched(gw_scope *root, gw_elastic *j, const launched *at) {
-    gw_scope *own = j->own;
-    const char *name = launched_name(own, at);
-    gw_job_kind kind = at->creates ? GW_JOB_CREATE : GW_JOB_JOIN;
-    runtime_open_elastic(root, GW_OPTIONS(gw_rpc_options, .name = name, .job = kind,
-                                          .join_timeout_ms = j->options.timeout_ms));
+    const char *name = launched_name(j->own, at);
+    enter_launched(root, at, name, j->options.timeout_ms);
     return enter_joined(root, j, "gw_elastic_open", at->creates, name);
 }
 

@@ -29,16 +29,13 @@ static void wait_a_moment(void) {
 static void join_launched(gw_scope *root, gw_elastic *j, const launched *at,
                           const gw_elastic_join_options *o) {
     const char *name = name_of(j->own, at, o->name);
-    const gw_rpc_options options =
-        GW_OPTIONS(gw_rpc_options, .name = name, .job = at->creates ? GW_JOB_CREATE : GW_JOB_JOIN,
-                   .join_timeout_ms = o->timeout_ms);
     int64_t until_ns = deadline_after_ms(scope_now_ns(root), o->timeout_ms);
-    runtime_open_elastic(root, options);
+    enter_launched(root, at, name, o->timeout_ms);
     while (at->attempt > 0 && scope_error(root)->status == GW_DUPLICATE &&
            scope_now_ns(root) < until_ns) {
         gw_scope_clear(root);
         wait_a_moment();
-        runtime_open_elastic(root, options);
+        enter_launched(root, at, name, o->timeout_ms);
     }
     enter_joined(root, j, "gw_elastic_join", at->creates, name);
 }

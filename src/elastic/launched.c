@@ -29,7 +29,9 @@ bool launched_read(gw_scope *s, char *(*variable)(const char *name), launched *o
                           "GW_ELASTIC is \"%.60s\", not MIN:MAX with 1 <= MIN <= MAX <= %d", range,
                           LIMIT_WORKERS);
     out->is_elastic = true;
-    out->creates = creates && !strcmp(creates, "1");
+    // Other launchers start all ranks alike, and may start one again alone.
+    bool is_given = creates && *creates;
+    out->creates = is_given ? !strcmp(creates, "1") : place.rank == 0 && place.attempt == 0;
     return true;
 }
 
