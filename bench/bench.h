@@ -30,6 +30,9 @@ typedef struct bench_case {
 // Returns 0 on success.
 int bench_run(const bench_case *c);
 
+// A rank of a job of bench/elastic.c. Returns its exit code.
+int elastic_rank(const char *file);
+
 // Prints the table of choices among plans of collectives, with the measured time of each plan: of the named operations,
 // or all. Returns 0 on success.
 int bench_print_plans(char **names, int count);
@@ -37,7 +40,7 @@ int bench_print_plans(char **names, int count);
 // Each file's cases end with a nameless one.
 extern const bench_case floor_cases[], op_cases[], rpc_cases[], bulk_cases[], start_cases[],
     dist_cases[], rl_cases[], tls_cases[], refusal_cases[], collective_cases[], ddp_cases[],
-    ddp_rpc_cases[], zero_cases[], loss_cases[], checkpoint_cases[];
+    ddp_rpc_cases[], zero_cases[], loss_cases[], checkpoint_cases[], elastic_cases[];
 extern const bench_case link_cases[];  // between hosts: bench/links runs them
 void ddp_overlap_compute(gw_scope *root, samples *out),
     ddp_overlap_exchange(gw_scope *root, samples *out),

@@ -17,11 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
-static const bench_case *const all_cases[] = { floor_cases,   op_cases,      start_cases,
-                                               rpc_cases,     bulk_cases,    dist_cases,
-                                               rl_cases,      tls_cases,     collective_cases,
-                                               ddp_cases,     ddp_rpc_cases, zero_cases,
-                                               refusal_cases, loss_cases,    checkpoint_cases };
+static const bench_case *const all_cases[] = {
+    floor_cases,   op_cases,   start_cases,      rpc_cases,    bulk_cases,    dist_cases,
+    rl_cases,      tls_cases,  collective_cases, ddp_cases,    ddp_rpc_cases, zero_cases,
+    refusal_cases, loss_cases, checkpoint_cases, elastic_cases
+};
 
 typedef struct job_counts {
     uint64_t messages;
@@ -229,6 +229,7 @@ static bool take_flag(const char *text) {
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "--plans") == 0) return bench_print_plans(argv + 2, argc - 2);
     if (argc > 2 && strcmp(argv[1], "--join") == 0) return join_case(argv[2]);
+    if (argc > 2 && strcmp(argv[1], "--elastic") == 0) return elastic_rank(argv[2]);
     int first = 1;
     while (first < argc && take_flag(argv[first])) first++;
     if (first < argc && argv[first][0] == '-') {

@@ -158,6 +158,39 @@ GW_API gw_elastic *gw_elastic_open(gw_scope *root, gw_module *model, gw_optimize
 #define gw_elastic_open(...) GW_FORM_3(gw_elastic_open, gw_elastic_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_elastic_open) gw_elastic_open_with;
 
+/// Options of gw_elastic_join.
+typedef struct GW_BY_NAME gw_elastic_join_options {
+    /// The name of this worker, in which %d stands for the number of its slot: RANK under `gradwire run`, otherwise its
+    /// rank. NULL: the variable GW_NAME, which `gradwire run --role` sets, else "worker%d".
+    const char *name GW_DEFAULT(NULL);
+    gw_on_term on_term GW_DEFAULT(GW_LEAVE);
+    int64_t timeout_ms GW_DEFAULT(300000);  ///< milliseconds to wait for the other workers
+} gw_elastic_join_options;
+
+/// Joins an elastic job whose workers call each other and have no replicas, such as a learner and its actors:
+///
+///     gw_elastic *job = gw_elastic_join(root, .name = "actor%d");
+///     while (gw_ok(root) && !gw_elastic_leaving(job)) gw_rpc_sync(root, "learner", "push", 1);
+///     gw_elastic_close(root, job);
+///
+/// If |root| has no agent, gw_elastic_join joins the job of the launcher. The next attempt of a rank that has failed has
+/// the name of its predecessor: calls by this name that are made later go to the next attempt. A call to a worker that
+/// is lost fails with DISCONNECTED, as in every job. gw_rpc_workers_named lists the workers that are present, gw_watch
+/// has their events.
+///
+/// gw_elastic_leaving, gw_elastic_asked, gw_elastic_leave and gw_elastic_get_reason apply to this job.
+/// gw_elastic_close leaves alone if this worker is asked to leave; otherwise it means that the work of the job is done:
+/// ranks that start after that do not join, and it blocks until all workers have closed the job, as gw_rpc_shutdown.
+/// Blocks: until this worker has joined. The next attempt of a rank may wait until the others have declared its
+/// predecessor dead.
+/// Returns: the job. If its work is done already, gw_elastic_get_reason returns GW_FINISHED, and |root| has no agent.
+/// Errors: those of gw_rpc_init; DUPLICATE if this worker has joined already in this way; WRONG_STATE of
+/// gw_elastic_begin with this job.
+GW_API gw_elastic *gw_elastic_join(gw_scope *root, gw_elastic_join_options options GW_DEFAULT({}))
+    GW_CALLS(gw_elastic_join_with);
+#define gw_elastic_join(...) GW_FORM_1(gw_elastic_join, gw_elastic_join_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_elastic_join) gw_elastic_join_with;
+
 /// Begins a step. First, all members agree on the members of the step if a member was lost, a worker wants to join, a
 /// member wants to leave, or a checkpoint was requested.
 ///

@@ -76,8 +76,8 @@ typedef enum gw_job_kind {
 
 /// Options of gw_rpc_init.
 typedef struct GW_BY_NAME gw_rpc_options {
-    /// The name of this worker: 1 to 127 of the characters A-Z a-z 0-9 _ : . -, where %d stands for the rank. NULL:
-    /// "worker%d". A worker that joins an elastic job without a name gets a name that no other worker has.
+    /// The name of this worker: 1 to 127 of A-Z a-z 0-9 _ : . -, where %d stands for the rank. NULL: the variable GW_NAME,
+    /// else "worker%d", or a name that no other worker has if this worker joins an elastic job.
     const char *name GW_DEFAULT(NULL);
     gw_job_kind job GW_DEFAULT(
         GW_JOB_NONE);  ///< for an elastic job; .rank and .world_size must then not be set

@@ -119,6 +119,21 @@ MUTATION(UNEXPECTED_BREAK_FORGOTTEN)  // a break among them is not delivered
 MUTATION(PREPARED_STEP_KEPT)  // a prepared step stays, though the gradient was changed since
 MUTATION(RANGE_FROM_ZERO)     // the ranges of a gradient all begin with its first number
 
+// elastic training
+MUTATION(STEP_NOT_MARKED)      // the mark of a pass does not contain its step
+MUTATION(PAUSE_WITHOUT_END)    // a pause does not end after the timeout
+MUTATION(PAUSE_LEFT_OUT)       // members continue although they are too few
+MUTATION(STEP_SCOPE_CLOSES)    // the program can close the scope of a step
+MUTATION(JOB_OPENED_TWICE)     // a worker opens two jobs of one name
+MUTATION(IDLE_BEFORE_REPLY)    // a worker that acts, such as one that has not replied yet, counts as idle
+
+// decisions of host 0
+MUTATION(NUMBER_IN_USE)        // a host that joins gets the number of another one
+MUTATION(SPARE_OVERTAKEN)      // hosts that wait get a place in another order
+MUTATION(ATTEMPT_AGAIN)        // the ranks of a host that joins have the number of an earlier attempt
+MUTATION(ROUND_TOO_EARLY)      // a round starts while ranks of the last one are left
+MUTATION(BUDGET_NOT_CHARGED)   // a restart costs nothing
+
 // records and traces
 MUTATION(TRACE_HEAD_FIRST)    // the count of records is published before the record
 MUTATION(TRACE_END_LEFT_OUT)  // the end of what has begun is not recorded

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/mutation.h"
 #include "optim/optimizer.h"
 #include "parallel/ddp/ddp.h"
 #include "parallel/shard/shard.h"
@@ -41,6 +42,10 @@ static bool is_usable(gw_scope *s, const char *what, const gw_elastic *j) {
         scope_fail(s, GW_INVALID, "%s: %s", what,
                    j ? "the job could not be opened" : "job is NULL");
     return gw_ok(s);
+}
+
+gw_elastic *elastic_poisoned(void) {
+    return &elastic_poison;
 }
 
 static bool is_open(const gw_elastic *j) {
@@ -124,11 +129,10 @@ static void keep_options(gw_scope *root, gw_elastic *j, const gw_elastic_options
     if (j->options.checkpoint) checkpoints_check(root, j->options.checkpoint);
 }
 
-static gw_elastic *make(gw_scope *root, gw_module *model, gw_optimizer *opt,
-                        const gw_elastic_options *o) {
+gw_elastic *elastic_make(gw_scope *root, const char *what) {
     gw_elastic *j = mem_calloc(sizeof *j);
     if (!j) {
-        scope_fail(root, GW_NO_MEMORY, "gw_elastic_open: no memory");
+        scope_fail(root, GW_NO_MEMORY, "%s: no memory", what);
         return NULL;
     }
     handle_init(&j->handle, &elastic_class);
@@ -136,6 +140,13 @@ static gw_elastic *make(gw_scope *root, gw_module *model, gw_optimizer *opt,
     if (!j) return NULL;
     j->root = root;
     j->own = gw_scope_open(root);
+    return j;
+}
+
+static gw_elastic *make(gw_scope *root, gw_module *model, gw_optimizer *opt,
+                        const gw_elastic_options *o) {
+    gw_elastic *j = elastic_make(root, "gw_elastic_open");
+    if (!j) return NULL;
     j->model = gw_keep(j->own, model);
     j->opt = gw_keep(j->own, opt);
     j->met_at_step = j->saved_step = -1;
@@ -143,8 +154,7 @@ static gw_elastic *make(gw_scope *root, gw_module *model, gw_optimizer *opt,
     return j;
 }
 
-// The launcher may start members again alone from now on.
-static void report_state(gw_elastic *j) {
+void elastic_report_state(gw_elastic *j) {
     if (!j->lacks_state || !j->has_state) return;
     env_enter(j->agent->env);
     agent_notify_launcher(j->agent, "elastic", j->agent->incarnation, "");
@@ -152,14 +162,17 @@ static void report_state(gw_elastic *j) {
     j->lacks_state = false;
 }
 
-// A second group of one name would fail late, and on all members.
-static bool open_for_requests(gw_scope *root, gw_elastic *j) {
+void elastic_take_term(gw_elastic *j) {
+    if (j->options.on_term == GW_LEAVE) atomic_store(&j->takes_term, term_take(jobs_term_arrived));
+}
+
+bool elastic_open_for_requests(gw_scope *root, gw_elastic *j, const char *what) {
     gw_scope *t = gw_scope_open(root);
     j->asked = handle_retain(gw_future_open(t));
     gw_scope_close_up(t);
     if (gw_ok(root) && !jobs_add(j))
         scope_fail(root, GW_DUPLICATE,
-                   "gw_elastic_open: %s has another open job \"%s\": each needs a .name of its own",
+                   "%s: %s has another open job \"%s\": each needs a .name of its own", what,
                    j->agent->name, j->options.name);
     return gw_ok(root);
 }
@@ -167,14 +180,15 @@ static bool open_for_requests(gw_scope *root, gw_elastic *j) {
 static bool enter(gw_scope *root, gw_elastic *j) {
     launched at;
     if (!gw_ok(root) || !launched_read(root, getenv, &at)) return false;
-    if (!enter_job(root, j, &at) || !open_for_requests(root, j) || !enter_group(root, j))
+    if (!enter_job(root, j, &at) || !elastic_open_for_requests(root, j, "gw_elastic_open") ||
+        !enter_group(root, j))
         return gw_ok(root) && state_load_newest(root, j);
     if (!state_exchange(root, j)) return false;
-    report_state(j);
+    elastic_report_state(j);
     if (!meeting_hold(root, j)) return false;
-    report_state(j);
+    elastic_report_state(j);
     j->saved_ns = env_now_ns(j->agent->env);
-    if (j->options.on_term == GW_LEAVE) atomic_store(&j->takes_term, term_take(jobs_term_arrived));
+    elastic_take_term(j);
     return true;
 }
 
@@ -199,6 +213,13 @@ static bool must_meet(const gw_elastic *j, int64_t step) {
            step != j->met_at_step;
 }
 
+static void report_finished(gw_elastic *j) {
+    env_enter(j->agent->env);
+    agent_notify_launcher(j->agent, "finished", j->agent->incarnation, "");
+    env_leave(j->agent->env);
+    j->reason = GW_FINISHED;
+}
+
 // Workers that have not joined get to know this by a name, and by the launcher.
 static void finish(gw_scope *root, gw_elastic *j) {
     gw_scope *t = gw_scope_open(root);
@@ -208,10 +229,7 @@ static void finish(gw_scope *root, gw_elastic *j) {
     if (e.status && e.status != GW_DUPLICATE)
         log_line("workers that join the job of %s cannot find out that it has finished: %s",
                  j->agent->name, e.text);
-    env_enter(j->agent->env);
-    agent_notify_launcher(j->agent, "finished", j->agent->incarnation, "");
-    env_leave(j->agent->env);
-    j->reason = GW_FINISHED;
+    report_finished(j);
 }
 
 static bool is_member(const gw_elastic *j, const gw_lost_worker *of) {
@@ -274,6 +292,11 @@ gw_scope *gw_elastic_begin(gw_scope *root, gw_elastic *j) {
         if (j && j != &elastic_poison && j->reason == GW_RUNNING) fail(root, j);
         return NULL;
     }
+    if (!j->opt) {
+        scope_fail(root, GW_WRONG_STATE,
+                   "gw_elastic_begin: a job of gw_elastic_join has no replicas and no steps");
+        return NULL;
+    }
     if (j->step)
         scope_fail(root, GW_WRONG_STATE, "gw_elastic_begin: step %" PRId64 " has not ended",
                    j->step_number);
@@ -285,7 +308,7 @@ gw_scope *gw_elastic_begin(gw_scope *root, gw_elastic *j) {
     wishes_set_own(j->ddp, meeting_is_wanted(j));
     j->step = gw_scope_open(root);
     gw_scope_label(j->step, "step %" PRId64, j->step_number);
-    if (gw_ok(j->step)) j->step->is_lent = true;
+    if (gw_ok(j->step)) j->step->is_lent = !has_mutation(MUTATION_STEP_SCOPE_CLOSES);
     return j->step;
 }
 
@@ -352,6 +375,15 @@ static void end_requests(gw_elastic *j) {
     scope_close_unread(t);
 }
 
+// Without replicas the program decides when the work is done: by closing the job before it is asked to leave.
+static void end_joined(gw_elastic *j) {
+    if (j->reason != GW_RUNNING) return;
+    if (meeting_leaves(j))
+        j->reason = GW_LEAVING;
+    else
+        report_finished(j);
+}
+
 void gw_elastic_close(gw_scope *root, gw_elastic *j) {
     if (!j || j == &elastic_poison || !j->own) {
         if (!j || j == &elastic_poison) is_usable(root, "gw_elastic_close", j);
@@ -365,8 +397,9 @@ void gw_elastic_close(gw_scope *root, gw_elastic *j) {
         j->step = NULL;
     }
     if (!gw_ok(root) && j->reason == GW_RUNNING) fail(root, j);
-    j->step_number = gw_optimizer_steps(j->opt);
-    if (gw_ok(root)) checkpoints_await(root, j);
+    if (j->opt) j->step_number = gw_optimizer_steps(j->opt);
+    if (j->opt && gw_ok(root)) checkpoints_await(root, j);
+    if (!j->opt && gw_ok(root)) end_joined(j);
     bool is_alone = j->reason == GW_LEAVING || !gw_ok(root);
     if (j->has_joined && j->agent && is_alone) gw_rpc_leave(root);
     if (j->has_joined && j->agent && !is_alone) gw_rpc_shutdown(root);
@@ -382,7 +415,7 @@ void gw_elastic_close(gw_scope *root, gw_elastic *j) {
 
 int64_t gw_elastic_step(const gw_elastic *j) {
     if (!j || j == &elastic_poison) return 0;
-    return j->own && !j->step ? gw_optimizer_steps(j->opt) : j->step_number;
+    return j->opt && j->own && !j->step ? gw_optimizer_steps(j->opt) : j->step_number;
 }
 
 int gw_elastic_rank(const gw_elastic *j) {

@@ -2,6 +2,7 @@
 //
 //     launched.c       how the launcher started this worker
 //     enter.c          joins the job and the group, opens the replicas
+//     join.c           jobs without replicas
 //     meeting.c        members agree between two steps: who is lost, joins, leaves
 //     state.c          the member that is furthest ahead gives its state
 //     checkpoints.c    states in files
@@ -23,8 +24,8 @@ struct gw_elastic {
 
     // Arguments: texts are of |own|.
     gw_scope *root, *own;
-    gw_module *model;
-    gw_optimizer *opt;
+    gw_module *model;   // NULL: of gw_elastic_join
+    gw_optimizer *opt;  // the same
     gw_elastic_options options;
 
     // Set when it opens.
@@ -65,6 +66,17 @@ struct gw_elastic {
 // Closes |t|, a scope inside root. False: it had an error, which is root's now, unless a member was lost: then *out_lost.
 bool elastic_close_part(gw_scope *root, gw_scope *t, bool *out_lost);
 
+// A job inside root, without anything. NULL with |root| failed.
+gw_elastic *elastic_make(gw_scope *root, const char *what);
+gw_elastic *elastic_poisoned(void);  // which fails each scope that it is used with
+// Requests to leave reach the job from now on. False with |root| failed: a second group of one name would fail late, and on all
+// members.
+bool elastic_open_for_requests(gw_scope *root, gw_elastic *j, const char *what);
+// SIGTERM is one of them, if .on_term is GW_LEAVE.
+void elastic_take_term(gw_elastic *j);
+// The launcher may start members again alone from now on.
+void elastic_report_state(gw_elastic *j);
+
 // The name that a member which has finished the job of group |name| gives to a value of its own.
 const char *elastic_finished_name(gw_scope *s, const char *name);
 
@@ -78,6 +90,12 @@ void jobs_term_arrived(void);
 void asked_complete(agent *a, gw_future *f);
 
 // ---- Joining (enter.c) ----------------------------------------------------------------------------
+
+// Creates or joins the job as a worker that a launcher has started.
+void enter_launched(gw_scope *root, const launched *at, const char *name, int64_t timeout_ms);
+// After a worker that the launcher has started has joined the job under |name|, or has failed to. False with |root| failed, or
+// with j->reason GW_FINISHED: the job is over.
+bool enter_joined(gw_scope *root, gw_elastic *j, const char *what, bool creates, const char *name);
 
 // Joins the job. False with |root| failed, or with j->reason GW_FINISHED.
 bool enter_job(gw_scope *root, gw_elastic *j, const launched *at);

@@ -343,10 +343,44 @@ static void shares_are_a_whole_batch_and_its_mean(void **state) {
     }
 }
 
-GW_TESTS(elastic, only_gw_elastic_end_closes_the_scope_of_a_step,
-         a_request_to_leave_is_observed_at_once, a_wait_for_a_request_to_leave_ends_with_the_job,
-         one_worker_makes_all_steps, options_that_cannot_be_are_refused,
-         steps_that_do_not_follow_the_loop_are_refused, a_job_is_opened_once_for_a_model,
-         a_lost_worker_that_is_no_member_fails_the_third_step, a_member_leaves_when_it_is_asked_to,
-         a_job_continues_with_its_newest_checkpoint, a_checkpoint_of_another_model_is_refused,
-         shares_are_a_whole_batch_and_its_mean);
+static void a_job_without_replicas_has_requests_and_no_steps(void **state) {
+    (void)state;
+    alone a = open_alone();
+    gw_elastic *job = gw_elastic_join(a.root);
+    assert_int_equal(gw_elastic_get_reason(job), GW_RUNNING);
+    assert_int_equal(gw_elastic_step(job), 0);
+    assert_int_equal(gw_elastic_size(job), 1);
+    assert_null(gw_elastic_begin(a.root, job));
+    expect(a, GW_WRONG_STATE, "gw_elastic_begin: a job of gw_elastic_join has no replicas");
+    gw_elastic_join(a.root);
+    expect(a, GW_DUPLICATE, "gw_elastic_join: ");
+    gw_future *asked = gw_elastic_asked(a.root, job);
+    assert_false(gw_elastic_leaving(job));
+    raise(SIGTERM);
+    gw_wait(a.root, asked);
+    assert_true(gw_elastic_leaving(job));
+    gw_elastic_close(a.root, job);
+    assert_int_equal(gw_elastic_get_reason(job), GW_LEAVING);
+    gw_elastic_close(a.root, job);
+    close_alone(a);
+}
+
+static void options_of_a_job_without_replicas_are_checked(void **state) {
+    (void)state;
+    alone a = open_alone();
+    gw_elastic *none = gw_elastic_join(a.root, .timeout_ms = -1);
+    expect(a, GW_INVALID, "gw_elastic_join: .timeout_ms is -1, but must be at least 0");
+    gw_elastic_join(a.root, .on_term = (gw_on_term)7);
+    expect(a, GW_INVALID, "gw_elastic_join: .on_term is 7, which is not a gw_on_term");
+    assert_int_equal(gw_elastic_get_reason(none), GW_FAILED);
+    close_alone(a);
+}
+
+GW_TESTS(elastic, a_job_without_replicas_has_requests_and_no_steps,
+         options_of_a_job_without_replicas_are_checked,
+         only_gw_elastic_end_closes_the_scope_of_a_step, a_request_to_leave_is_observed_at_once,
+         a_wait_for_a_request_to_leave_ends_with_the_job, one_worker_makes_all_steps,
+         options_that_cannot_be_are_refused, steps_that_do_not_follow_the_loop_are_refused,
+         a_job_is_opened_once_for_a_model, a_lost_worker_that_is_no_member_fails_the_third_step,
+         a_member_leaves_when_it_is_asked_to, a_job_continues_with_its_newest_checkpoint,
+         a_checkpoint_of_another_model_is_refused, shares_are_a_whole_batch_and_its_mean);

@@ -14,24 +14,31 @@ enum { ANSWER_MS = 10000 };
 
 // ---- The job --------------------------------------------------------------------------------------
 
-static bool join_launched(gw_scope *root, gw_elastic *j, const launched *at) {
-    gw_scope *own = j->own;
-    const char *name = launched_name(own, at);
+void enter_launched(gw_scope *root, const launched *at, const char *name, int64_t timeout_ms) {
     gw_job_kind kind = at->creates ? GW_JOB_CREATE : GW_JOB_JOIN;
-    runtime_open_elastic(root, GW_OPTIONS(gw_rpc_options, .name = name, .job = kind,
-                                          .join_timeout_ms = j->options.timeout_ms));
+    runtime_open_elastic(
+        root, GW_OPTIONS(gw_rpc_options, .name = name, .job = kind, .join_timeout_ms = timeout_ms));
+}
+
+bool enter_joined(gw_scope *root, gw_elastic *j, const char *what, bool creates, const char *name) {
     j->lacks_state = true;
     if (gw_ok(root)) return true;
     // "WRONG_STATE if the job has ended": so has its work.
-    if (!at->creates && scope_error(root)->status == GW_WRONG_STATE) {
+    if (!creates && scope_error(root)->status == GW_WRONG_STATE) {
         gw_scope_clear(root);
         error_file_withdraw();
         j->reason = GW_FINISHED;
         return false;
     }
-    log_error("gw_elastic_open: %s", scope_error(root)->text);
+    log_error("%s: %s", what, scope_error(root)->text);
     error_file_report(name ? name : "", scope_error(root));
     return false;
+}
+
+static bool join_launched(gw_scope *root, gw_elastic *j, const launched *at) {
+    const char *name = launched_name(j->own, at);
+    enter_launched(root, at, name, j->options.timeout_ms);
+    return enter_joined(root, j, "gw_elastic_open", at->creates, name);
 }
 
 bool enter_job(gw_scope *root, gw_elastic *j, const launched *at) {

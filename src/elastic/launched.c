@@ -3,6 +3,7 @@
 #include "base/limits.h"
 #include "base/variables.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 // "MIN:MAX".
@@ -28,15 +29,18 @@ bool launched_read(gw_scope *s, char *(*variable)(const char *name), launched *o
                           "GW_ELASTIC is \"%.60s\", not MIN:MAX with 1 <= MIN <= MAX <= %d", range,
                           LIMIT_WORKERS);
     out->is_elastic = true;
-    out->creates = creates && !strcmp(creates, "1");
+    // Other launchers start all ranks alike, and may start one again alone.
+    bool is_given = creates && *creates;
+    out->creates = is_given ? !strcmp(creates, "1") : place.rank == 0 && place.attempt == 0;
     return true;
 }
 
 // A predecessor may still be a member when its successor joins, and a name can be used again only after that.
 const char *launched_name(gw_scope *s, const launched *at) {
+    const char *role = getenv("GW_NAME");
+    const char *name = role && *role ? role : gw_format(s, "worker%d", at->slot);
     if (at->slot < 0) return NULL;
-    if (at->attempt == 0) return gw_format(s, "worker%d", at->slot);
-    return gw_format(s, "worker%d.%d", at->slot, at->attempt);
+    return at->attempt == 0 ? name : gw_format(s, "%s.%d", name, at->attempt);
 }
 
 bool launched_settle(gw_scope *s, const launched *at, int world_size, gw_elastic_options *o) {

@@ -2,6 +2,7 @@
 // docs/protocol/elastic.md.
 #include "elastic/elastic.h"
 
+#include "base/mutation.h"
 #include "parallel/ddp/ddp.h"
 
 // Bits that count if all members have set them.
@@ -34,6 +35,7 @@ static int64_t paused_ms(const gw_elastic *j) {
 }
 
 static bool is_patient(const gw_elastic *j) {
+    if (has_mutation(MUTATION_PAUSE_WITHOUT_END)) return true;
     return !j->options.timeout_ms || paused_ms(j) < j->options.timeout_ms;
 }
 
@@ -41,6 +43,7 @@ static bool is_patient(const gw_elastic *j) {
 static bool pauses(gw_elastic *j) {
     bool are_few = j->reason == GW_RUNNING && gw_group_size(j->group) < j->options.min &&
                    gw_optimizer_steps(j->opt) < j->options.steps;
+    if (has_mutation(MUTATION_PAUSE_LEFT_OUT)) return false;
     if (are_few && !j->is_paused) j->paused_ns = env_now_ns(j->agent->env);
     atomic_store(&j->is_paused, are_few);
     return are_few;

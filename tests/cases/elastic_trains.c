@@ -1,12 +1,13 @@
 // Elastic training under a launcher. Started with `gradwire run -n N --max-restarts M elastic_trains STEPS MIN [EVENT...]`:
 // learns for STEPS steps with at least MIN members. An EVENT is RANK:PLACE:STEP: the first attempt of that rank kills itself
 // there ("open", "begin", "pass", "step", "end", "close"), raises SIGTERM ("term"), leaves ("leave"), asks for a checkpoint
-// ("ask"), waits until one is whole ("whole"), makes a second backward pass ("twice"), or fails ("fail"). "random:K:SEED": the first K attempts of each rank but the
+// ("ask"), waits until one is whole ("whole"), waits for ever ("hang"), "slow:RANK:MS": the first attempt of that rank computes MS milliseconds more in each step; makes a second backward pass ("twice"), or fails ("fail"). "random:K:SEED": the first K attempts of each rank but the
 // last end by a timer, after some ms of computing that follow from SEED. "until:G:N": all leave when the members have been N for
 // some steps, in generation G or later; "after:FILE": all leave after the step whose number is in FILE, once it exists. All
 // members have the weights of one process that learns alone.
 #include <gradwire.h>
 #include <math.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -90,6 +91,14 @@ static bool is_after(int64_t step) {
     return false;
 }
 
+static void be_slow(void) {
+    gw_launch here = gw_rpc_launched();
+    int rank, ms;
+    for (int i = 0; i < event_count && here.attempt == 0; i++)
+        if (sscanf(events[i], "slow:%d:%d", &rank, &ms) == 2 && rank == here.rank)
+            poll(NULL, 0, ms);
+}
+
 static bool ends;
 
 static gw_module *make_model(gw_scope *root) {
@@ -151,6 +160,8 @@ static void take_step(gw_scope *s, gw_elastic *job, gw_module *model, gw_optimiz
     int64_t step = gw_elastic_step(job);
     die_here("begin", step);
     ask(job, step);
+    while (is_now("hang", step)) pause();
+    be_slow();
     if (is_now("whole", step)) await_checkpoint(s);
     if (is_now("fail", step)) gw_fail(s, GW_INVALID, "there is no batch %lld", (long long)step);
     gw_share part = gw_elastic_share(job, BATCH);

@@ -61,6 +61,12 @@ static void end_launcher(launched l, const int processes[RANKS]) {
     forget(r);
 }
 
+// A rank that is killed joins again, while the others train.
+static void start_again(const engine *e) {
+    need(e);
+    other_launcher_heals(e->start);
+}
+
 static void compute_the_same(const engine *e) {
     need(e);
     other_launcher_computes_the_same(e->start);
@@ -231,16 +237,18 @@ WITH(open_mpi, all_end_with_one)
 WITH(open_mpi, jobs_do_not_mix)
 WITH(open_mpi, connect_over_tcp)
 WITH(open_mpi, a_wrapper_is_no_matter)
+WITH(open_mpi, start_again)
 WITH(mpich, compute_the_same)
 WITH(mpich, all_end_with_one)
 WITH(mpich, jobs_do_not_mix)
 WITH(mpich, connect_over_tcp)
 WITH(mpich, a_wrapper_is_no_matter)
+WITH(mpich, start_again)
 
-GW_TESTS(clusters_mpi, open_mpi_compute_the_same, open_mpi_all_end_with_one,
-         open_mpi_jobs_do_not_mix, open_mpi_connect_over_tcp, open_mpi_a_wrapper_is_no_matter,
-         mpich_compute_the_same, mpich_all_end_with_one, mpich_jobs_do_not_mix,
-         mpich_connect_over_tcp, mpich_a_wrapper_is_no_matter,
+GW_TESTS(clusters_mpi, open_mpi_start_again, mpich_start_again, open_mpi_compute_the_same,
+         open_mpi_all_end_with_one, open_mpi_jobs_do_not_mix, open_mpi_connect_over_tcp,
+         open_mpi_a_wrapper_is_no_matter, mpich_compute_the_same, mpich_all_end_with_one,
+         mpich_jobs_do_not_mix, mpich_connect_over_tcp, mpich_a_wrapper_is_no_matter,
          the_backend_gives_the_bits_of_sessions, the_backend_may_add_in_any_order,
          members_that_differ_continue_over_the_backend,
          an_abort_midway_ends_the_operation_in_the_backend,

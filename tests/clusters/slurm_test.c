@@ -177,6 +177,13 @@ static void steps_at_once_do_not_mix(void **state) {
     close_slurm(&s);
 }
 
+static void a_task_that_starts_again_joins_its_job(void **state) {
+    (void)state;
+    slurm s = open_slurm();
+    other_launcher_heals("srun --kill-on-bad-exit=0");
+    close_slurm(&s);
+}
+
 // A batch script is no rank, and srun in it starts some.
 static void a_batch_script_is_no_rank(void **state) {
     (void)state;
@@ -195,4 +202,5 @@ static void a_batch_script_is_no_rank(void **state) {
 }
 
 GW_TESTS_WITH_LIMIT(clusters_slurm, 120, srun_starts_four_ranks, srun_computes_the_same,
-                    steps_at_once_do_not_mix, a_batch_script_is_no_rank);
+                    steps_at_once_do_not_mix, a_task_that_starts_again_joins_its_job,
+                    a_batch_script_is_no_rank);

@@ -293,6 +293,21 @@ static void a_host_that_joins_takes_part_in_the_next_round(void **state) {
     forget_all(&h);
 }
 
+static void all_ranks_start_again_at_once_for_a_host_that_joins(void **state) {
+    (void)state;
+    script s = make_script("echo attempt $TORCHELASTIC_RESTART_COUNT of $RANK of $WORLD_SIZE");
+    hosts h = no_hosts();
+    START(&h, "1:2", "--rescale=now", "--rdzv-conf=last_call_timeout=0", "sh", "-c", s.text);
+    read_line(h.of[0].out_fd, "[0] ready");
+    START(&h, "1:2", "--rescale=now", "--rdzv-conf=last_call_timeout=0", "sh", "-c", s.text);
+    finish_all(&h, 0);
+    assert_int_equal(count_in(h.ended[0].err, "a host joins the job; all ranks start again, "), 1);
+    assert_int_equal(count_all(&h, "[0] attempt 1 of 0 of 2\n"), 1);
+    assert_int_equal(count_all(&h, "[1] attempt 1 of 1 of 2\n"), 1);
+    remove_folder(s.folder);
+    forget_all(&h);
+}
+
 static void too_few_hosts_end_a_job_that_runs(void **state) {
     (void)state;
     script s = make_script("exit 0");
@@ -410,7 +425,8 @@ GW_TESTS(run_dynamic_hosts, hosts_are_numbered_as_they_join,
          a_host_with_other_options_is_refused_and_the_job_continues,
          a_host_that_waits_takes_the_place_of_one_that_is_lost,
          all_ranks_start_again_on_the_hosts_that_are_left,
-         a_host_that_joins_takes_part_in_the_next_round, too_few_hosts_end_a_job_that_runs,
+         a_host_that_joins_takes_part_in_the_next_round,
+         all_ranks_start_again_at_once_for_a_host_that_joins, too_few_hosts_end_a_job_that_runs,
          the_loss_of_host_0_ends_the_job, a_host_leaves_at_sigterm_and_the_others_continue,
          all_ranks_start_again_when_a_host_leaves,
          a_second_signal_kills_the_ranks_of_a_host_that_leaves,

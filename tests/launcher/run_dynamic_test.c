@@ -20,6 +20,7 @@ enum {
 };
 
 static int64_t now_ms;
+static bool rescales;  // jobs that are opened then
 
 static coordinator *open_job(failure_policy p, int max_restarts) {
     const run_options o = { .node_min = MIN,
@@ -32,6 +33,7 @@ static coordinator *open_job(failure_policy p, int max_restarts) {
                             .backoff_ms = 1000,
                             .rdzv_timeout_ms = JOIN_MS,
                             .last_call_ms = LAST_CALL_MS,
+                            .rescales_now = rescales,
                             .min_timeout_ms = MIN_TIMEOUT_MS };
     coordinator *c = coordinator_open(&o);
     assert_non_null(c);
@@ -204,6 +206,42 @@ static void a_host_joins_while_ranks_run_if_they_can_continue(void **state) {
         // Ranks may have become elastic meanwhile: the question is asked again, as long as a place is free.
         tick(c, 500);
         if (rows[i].is_asked && !rows[i].joins) expect(c, LINK_ASK);
+        expect_none(c);
+        coordinator_close(c);
+    }
+}
+
+// With --rescale=now, all ranks start again on the hosts of the job and the one that joins, at no cost.
+static void all_ranks_start_again_for_a_host_that_joins(void **state) {
+    (void)state;
+    static const struct {
+        failure_policy policy;
+        int flags;
+        bool is_asked, starts;
+    } rows[] = {
+        { FAILURE_STOP, JOINED, false, false },
+        { FAILURE_RESTART_ALL, JOINED, true, true },
+        { FAILURE_RESTART_ALL, ELASTIC, true, true },
+        { FAILURE_RESTART_ALL, JOINED | LINK_IS_FINISHED, true, false },
+        { FAILURE_AUTO, JOINED, true, true },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        rescales = true;
+        coordinator *c = start_job(rows[i].policy, MIN);
+        rescales = false;
+        testing_note("row %zu", i);
+        report(c, 7, LINK_JOINS);
+        if (rows[i].is_asked) reply(c, rows[i].flags);
+        if (rows[i].starts) {
+            link_message m = expect(c, LINK_RESTART_ALL);
+            assert_int_equal(m.attempt, 1);
+            assert_int_equal(m.count, 3);
+            assert_string_equal(m.text, "a host joins the job");
+            for (int peer = 0; peer < MIN; peer++) end_round(c, peer, 1);
+            for (int peer = 0; peer < MIN; peer++) expect_host(c, peer, peer, 1, MIN + 1);
+            expect_host(c, MIN, 7, 1, MIN + 1);
+            expect_round(c, 1, MIN + 1, false);
+        }
         expect_none(c);
         coordinator_close(c);
     }
@@ -589,7 +627,9 @@ static int count_running(const walk *w) {
 
 // Whatever hosts do: numbers are unique, no attempt is used twice, and the job runs with enough hosts or ends in time.
 static void walk_once(failure_policy p, uint64_t seed) {
+    rescales = seed % 2;
     walk w = { .c = open_job(p, 3), .random = seed, .last_attempt = { -1, -1, -1 } };
+    rescales = false;
     w.of[0].is = WAITS;
     report(w.c, 0, LINK_JOINS);
     for (int i = 0; i < EVENTS && !w.has_ended; i++) {
@@ -621,6 +661,7 @@ static void walks_of_joins_losses_and_leaves_keep_the_rules(void **state) {
 GW_TESTS(run_dynamic, a_round_starts_at_once_when_all_hosts_are_there,
          enough_hosts_start_after_the_last_call, too_few_hosts_end_the_job_after_the_time_to_join,
          a_host_joins_while_ranks_run_if_they_can_continue,
+         all_ranks_start_again_for_a_host_that_joins,
          more_hosts_wait_and_take_the_number_of_one_that_is_gone,
          no_host_joins_when_ranks_of_the_job_are_done,
          the_loss_of_a_host_is_decided_by_the_policy_and_the_states,

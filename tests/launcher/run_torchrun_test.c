@@ -95,7 +95,7 @@ static void options_of_torchrun_are_taken_or_refused(void **state) {
           "--rdzv-conf has no key \"timeot\"; did you mean \"timeout\"?" },
         { { "-n1", "--rdzv-conf=timeout" }, NULL, "--rdzv-conf takes KEY=VALUE,..., not " },
         { { "-n1", "--rdzv-conf=timeout=-1" }, NULL, "--rdzv-conf: timeout takes seconds " },
-        { { "-n1", "--role=ps:2" }, NULL, "--role takes a name of at most 127 of " },
+        { { "-n1", "--role=p/s" }, NULL, "--role takes a name of at most 127 of " },
         { { "-n1", "--role=" }, NULL, "--role takes a name of at most 127 of " },
         { { "-n1", "--numa-binding=cpu" }, NULL, "--numa-binding is node, socket, exclusive or " },
         { { "-n1", "--local-ranks-filter=1" }, NULL, "--local-ranks-filter names local rank 1, " },

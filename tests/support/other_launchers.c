@@ -44,3 +44,19 @@ void other_launcher_keeps_jobs_apart(const char *start) {
     forget(ra);
     forget(rb);
 }
+
+void other_launcher_heals(const char *start) {
+    static const char *const events[] = { "1:begin:3", "0:begin:3" };
+    for (int i = 0; i < 2; i++) {
+        result r = finish(launch_command(
+            "export GW_ELASTIC=1:3 MASTER_ADDR=127.0.0.1 MASTER_PORT=%d; %s -n 3 sh -c 'n=0; until "
+            "TORCHELASTIC_RESTART_COUNT=$n "
+            "./case-elastic_trains 8 3 %s; do n=$((n+1)); [ $n -lt 9 ] || exit 1; done'",
+            testing_free_port(), start, events[i]));
+        testing_note("code %d\n%s%s", r.code, r.out, r.err);
+        assert_int_equal(r.code, 0);
+        assert_int_equal(count_in(r.out, "finished at step 8\n"), 3);
+        assert_int_equal(count_in(r.out, " attempt 1 pid "), 1);
+        forget(r);
+    }
+}

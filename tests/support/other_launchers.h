@@ -12,4 +12,7 @@ void other_launcher_computes_the_same(const char *start);
 // Two jobs of one user on one host find their own ranks.
 void other_launcher_keeps_jobs_apart(const char *start);
 
+// A rank that a shell starts again joins the elastic job as its next attempt.
+void other_launcher_heals(const char *start);
+
 #endif

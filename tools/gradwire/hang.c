@@ -7,6 +7,8 @@
 #include "options/arguments.h"
 #include "options/command.h"
 
+enum { STACKS_MS = 10000 };
+
 static void print_usage(void) {
     printf("usage: gradwire hang [--json] [--min-seconds=S] [JOB | PID | FILE.gwt]\n"
            "\n"
@@ -52,7 +54,7 @@ int hang_command(int argc, char **argv) {
     int code = read_arguments(argc, argv, &o, &wanted);
     if (code >= 0) return code;
     if (!subject_open("hang", wanted, true, &f)) return 1;
-    o.with_stacks = !subject_is_file(wanted);
+    o.stacks_ms = subject_is_file(wanted) ? 0 : STACKS_MS;
     if (f.count) find_key(&f.images[0], job);
     o.job = job[0] ? job : NULL;
     int count = hang_report(f.images, f.count, &o, stdout);

@@ -24,6 +24,7 @@ static const command commands[] = {
     { "ps", "list the workers of this user on this host", ps_command },
     { "run", "start the ranks of a job, on this host or several, and stop all when one fails",
       run_command },
+    { "stop", "end a job on all of its hosts", stop_command },
     { "top", "show each second what the workers of a job do", top_command },
     { "trace", "write what all workers of a job did into one trace, or report on it",
       trace_command },

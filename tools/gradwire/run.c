@@ -15,6 +15,7 @@
 #include "job/job.h"
 #include "job/slots.h"
 #include "recorder/recorder_main.h"
+#include "watch/health.h"
 #include "watch/other_hosts.h"
 #include "system/port.h"
 #include "launch/start.h"
@@ -94,6 +95,7 @@ static void write_trace(job *j) {
 
 static void close_job(job *j) {
     nodes_close(&j->nodes);
+    health_close(j);
     monitor_process_close(&j->monitor);
     for (int i = 0; i < 2; i++)
         if (j->looks[i] >= 0) close(j->looks[i]);
@@ -128,15 +130,10 @@ static const char *job_id(const job *j) {
     return given && *given && strlen(given) < LINK_JOB_ID_SIZE ? given : j->name;
 }
 
-static bool open_nodes(job *j) {
-    if (j->options.monitor.is_on &&
-        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, j->looks) != 0)
-        return false;
-    return nodes_open(&j->nodes, &(nodes_options){ .run = &j->options,
-                                                   .port = j->port,
-                                                   .job_id = job_id(j),
-                                                   .mark = j->id,
-                                                   .looks_fd = j->looks[0] });
+// Between the link and the monitor.
+static bool open_looks(job *j) {
+    if (!run_has_hosts(&j->options) || !j->options.monitor.is_on) return true;
+    return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, j->looks) == 0;
 }
 
 // NULL, or what failed, with errno.
@@ -150,12 +147,26 @@ static const char *open_job(job *j) {
     if (!signals_open(&j->signals)) return "signalfd";
     channels_open(&j->channels, j->id);
     if (!guard_open(&j->guard, j->id)) return "fork";
-    if (run_has_hosts(&j->options) && !open_nodes(j)) return "fork";
+    if (!open_looks(j)) return "socketpair";
     if (j->options.trace.file[0] && !recorder_open(&j->recorder, &j->options.trace))
         return "--trace";
     policy_init(&j->policy, j->options.grace_ms);
     j->judge_ms = INT64_MAX;
     return NULL;
+}
+
+// The links meet only once this host is healthy. Returns false with |out_code|.
+static bool open_link(job *j, int *out_code) {
+    if (!run_has_hosts(&j->options)) return true;
+    const nodes_options o = { .run = &j->options,
+                              .port = j->port,
+                              .job_id = job_id(j),
+                              .mark = j->id,
+                              .looks_fd = j->looks[0] };
+    if (nodes_open(&j->nodes, &o)) return true;
+    fprintf(stderr, "gradwire: cannot start: fork: %s\n", system_thread_error_text(errno).text);
+    *out_code = EXIT_OWN_FAILURE;
+    return false;
 }
 
 // The page is there before the ranks are. Returns false after an error was printed.
@@ -205,7 +216,7 @@ int run_command(int argc, char **argv) {
         close_job(&j);
         return EXIT_OWN_FAILURE;
     }
-    if (other_hosts_meet(&j, &code)) {
+    if (health_await(&j, &code) && open_link(&j, &code) && other_hosts_meet(&j, &code)) {
         start_result result = start_ranks(&j, 0, &code);
         if (result == START_REFUSED) watch_start_failed(&j, code);
         code = watch(&j);

@@ -7,6 +7,7 @@
 #ifndef __cplusplus
 #define gw_elastic_options_defaults                                                                \
     .every_ms = 600000, .keep = 3, .meet_every = 100, .timeout_ms = 300000
+#define gw_elastic_join_options_defaults .timeout_ms = 300000
 #endif
 
 #endif

@@ -52,7 +52,8 @@ static bool acts(const agent *a) {
 }
 
 bool awaits_is_idle_on_loop(const agent *a) {
-    return (is_leaving(a) || a->awaits.failure) && !acts(a);
+    bool has_acted = !acts(a) || has_mutation(MUTATION_IDLE_BEFORE_REPLY);
+    return (is_leaving(a) || a->awaits.failure) && has_acted;
 }
 
 gw_status awaits_check_acts_on_loop(const agent *a, gw_error *error) {

@@ -384,6 +384,12 @@ static gw_status set_name(const char *given, join_options *out, gw_error *error)
     return GW_OK;
 }
 
+// A launcher that has given this rank a role sets GW_NAME.
+static const char *name_of(const gw_rpc_options *given, char *(*variable)(const char *name)) {
+    const char *name = given->name ? NULL : variable("GW_NAME");
+    return name && *name ? name : given->name;
+}
+
 static gw_status resolve(const gw_rpc_options *given, char *(*variable)(const char *name),
                          join_options *out, gw_error *error) {
     int rank = UNSET, world_size = UNSET;
@@ -395,7 +401,7 @@ static gw_status resolve(const gw_rpc_options *given, char *(*variable)(const ch
     if (!status) status = find_group_or_place(given, variable, rank, world_size, out, error);
     if (!status) status = parse_address(base, variable, out, error);
     if (!status) status = find_places(given, variable, out, error);
-    if (!status) status = set_name(given->name, out, error);
+    if (!status) status = set_name(name_of(given, variable), out, error);
     if (status) return status;
     if (given->timeout_ms < 0)
         return error_set(error, GW_INVALID, "the timeout is %lld ms, but must not be negative",

@@ -1,5 +1,6 @@
 // Steps of the program: the mark of a pass's sequence contains its step and its number in the step, so that members that
 // make different numbers of passes in a step fail, and do not add gradients of different steps.
+#include "base/mutation.h"
 #include "collective/group/group.h"
 #include "parallel/ddp/ddp.h"
 #include <gradwire/scope.h>
@@ -35,7 +36,7 @@ static int64_t place_of(const ddp_pass *r) {
 }
 
 uint64_t steps_mark(const ddp_pass *r) {
-    if (!r->step.is_known) return 0;
+    if (!r->step.is_known || has_mutation(MUTATION_STEP_NOT_MARKED)) return 0;
     return hash_u64(hash_u64((uint64_t)r->step.number) + (uint64_t)place_of(r));
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mutation.h"
 #include "options/command.h"
 #include "options/failures.h"
 
@@ -186,9 +187,25 @@ static void decide_leaving(coordinator *c, const link_message *m) {
 
 // ---- Hosts that join --------------------------------------------------------------------------------
 
+static bool rescales(const coordinator *c) {
+    return c->options.rescales_now && run_restarts(&c->options);
+}
+
+// --rescale=now: the next round has the hosts that wait. It costs no restart.
+static void rescale(coordinator *c) {
+    link_message why = { .node = NO_NODE, .rank = NO_RANK };
+    if (!rescales(c)) return;
+    snprintf(why.text, sizeof why.text, "a host joins the job");
+    start_all(c, &why);
+}
+
 // The ranks of the new hosts have other attempts than ranks before them in the same slots.
 static void admit(coordinator *c) {
-    if (!can_continue(c) || c->left.is_finished || !roster_can_admit(&c->hosts)) return;
+    if (c->left.is_finished || !roster_can_admit(&c->hosts)) return;
+    if (!can_continue(c)) {
+        rescale(c);
+        return;
+    }
     c->announced = roster_admit(&c->hosts);
     c->announced_end = c->announced + 1;
     c->stage = ANNOUNCING;
@@ -206,10 +223,11 @@ static void announce(coordinator *c) {
         return;
     }
     roster_host *h = &c->hosts.hosts[c->announced];
+    bool has_new_attempt = h->was_used && !has_mutation(MUTATION_ATTEMPT_AGAIN);
     const link_message m = { .node = c->announced++,
                              .number = h->peer,
                              .rank = NO_RANK,
-                             .attempt = h->was_used ? ++c->attempt : c->round,
+                             .attempt = has_new_attempt ? ++c->attempt : c->round,
                              .count = c->hosts.count };
     h->was_used = true;
     decide(c, LINK_ADMIT, &m);
@@ -313,7 +331,7 @@ static void end_if_done(coordinator *c) {
 // Whether the states of all hosts are worth a question: a host is admitted only while the job continues.
 static bool might_admit(const coordinator *c) {
     return c->may_admit && roster_can_admit(&c->hosts) && !any_is_done(c) &&
-           failures_survive_host(c->options.on_failure, true, true);
+           (failures_survive_host(c->options.on_failure, true, true) || rescales(c));
 }
 
 static void ask_for_admission(coordinator *c) {
@@ -323,7 +341,8 @@ static void ask_for_admission(coordinator *c) {
 }
 
 static void start_round_if_ended(coordinator *c) {
-    if (!roster_all(&c->hosts, HOST_HAS_ENDED_ROUND)) return;
+    bool is_early = has_mutation(MUTATION_ROUND_TOO_EARLY);
+    if (!is_early && !roster_all(&c->hosts, HOST_HAS_ENDED_ROUND)) return;
     if (c->options.is_dynamic) {
         c->stage = AWAITING_HOSTS;
         return;

@@ -1,5 +1,7 @@
 #include "hosts/roster.h"
 
+#include "base/mutation.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,11 +68,12 @@ bool roster_can_admit(const roster *r) {
 int roster_admit(roster *r) {
     if (!roster_can_admit(r)) return NO_NODE;
     int node = 0;
-    while (r->hosts[node].is_in) node++;
+    while (r->hosts[node].is_in && !has_mutation(MUTATION_NUMBER_IN_USE)) node++;
+    int peer = r->spares[has_mutation(MUTATION_SPARE_OVERTAKEN) ? r->spare_count - 1 : 0];
     r->hosts[node] =
-        (roster_host){ .is_in = true, .peer = r->spares[0], .was_used = r->hosts[node].was_used };
+        (roster_host){ .is_in = true, .peer = peer, .was_used = r->hosts[node].was_used };
     r->count++;
-    roster_remove_spare(r, r->spares[0]);
+    roster_remove_spare(r, peer);
     return node;
 }
 

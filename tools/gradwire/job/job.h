@@ -15,6 +15,7 @@
 #include "hosts/nodes.h"
 #include "monitor/process.h"
 #include "observe/progress.h"
+#include "observe/stuck.h"
 #include "recorder/recorder.h"
 #include "output/output.h"
 #include "output/log_folder.h"
@@ -46,6 +47,9 @@ typedef struct rank {
     bool is_absent;           // it cannot join any more, and other workers have been notified
     bool is_reported_absent;  // and the launcher has printed so
     int64_t stopped_ms;       // since when it is stopped; 0: it is not
+    stuck_progress progress;  // for --progress-timeout
+    bool is_straggler;        // and has been reported as one
+    bool is_replaced;         // it has been asked to leave for that
     char killed_why
         [512];  // by the launcher, as it was dead to the other members or stopped; "": it was not
     // The first that it has lost: a member, or a rank that cannot join.
@@ -90,6 +94,14 @@ typedef struct flight_state {
     bool is_reported;
     int kills_reported;  // by hang_before_kill
 } flight_state;
+
+// watch/health.c.
+typedef struct health {
+    pid_t pid;         // of the check; 0: it does not run
+    bool is_required;  // it must pass before a rank starts
+    int64_t started_ms, next_ms;
+    int64_t cooldown_ms;  // after the last check; 0: it has passed
+} health;
 
 typedef struct job {
     // arguments
@@ -136,8 +148,9 @@ typedef struct job {
     rank *absent;          // that rank; NULL: of another host
     bool absence_is_sent;  // to all workers that were joining then
     flight_state flight;
+    health health;
     uint64_t line_count;
-    int64_t stops_checked_ms;
+    int64_t stops_checked_ms, hung_checked_ms, stragglers_checked_ms;
     int64_t
         judge_ms;  // when a rank that has ended is judged at the latest; INT64_MAX: none is pending
     rank *cause;   // the rank that failed first; NULL: none
@@ -145,6 +158,7 @@ typedef struct job {
     int exit_code;
     bool has_exit_code;          // later events do not change it
     bool has_begun, has_joined;  // a worker of any attempt: to join, the job
+    int stop_signal;             // that gradwire stop has asked for; 0: none
     int64_t asked_ms;            // when the last signal that ends the job was received; 0: never
     int64_t alone_ms;
     bool is_alone;          // no process of the job is left

@@ -112,9 +112,19 @@ void report_dead(job *j, const rank *r, pid_t pid, const char *why) {
                why);
 }
 
-void report_stopped(job *j, const rank *r) {
+void report_killed(job *j, const rank *r) {
     sink_print(j->messages, "rank %d (pid %d) is killed: %s", number_of(j, r), (int)r->pid,
                r->killed_why);
+}
+
+void report_straggler(job *j, const rank *r, double share, int steps, bool leaves) {
+    sink_print(j->messages,
+               "rank %d (pid %d) is a straggler: the other ranks have waited for it for %.0f %% of "
+               "the time of the last %d steps%s",
+               number_of(j, r), (int)r->pid, share * 100, steps,
+               leaves ? "; it leaves, and starts again" : "");
+    log_folder_event(&j->logs, "straggler", "s:i, s:i, s:f, s:b", "slot", number_of(j, r),
+                     "attempt", r->attempt, "share", share, "leaves", leaves);
 }
 
 void report_absent(job *j, const rank *r, int joining_count) {

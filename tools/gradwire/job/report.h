@@ -10,7 +10,9 @@ void report_describe(const job *j, const rank *r, char *out, size_t size);  // h
 void report_describe_failure(const job *j, const rank *r, const rank *cause, char *out,
                              size_t size);
 void report_dead(job *j, const rank *r, pid_t pid, const char *why);  // |r| NULL: none of the ranks
-void report_stopped(job *j, const rank *r);
+void report_killed(job *j, const rank *r);  // by the launcher, for the reason in |killed_why|
+// The others have waited for |r| during |share| of the last |steps| steps.
+void report_straggler(job *j, const rank *r, double share, int steps, bool leaves);
 void report_absent(job *j, const rank *r, int joining_count);
 void report_signal(job *j, int signal_number);  // that ends the job
 void report_leftovers(job *j, int count);

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "options/roles.h"
+
 enum { VALUE_BYTES = 1536 };
 
 typedef struct visitor {
@@ -57,23 +59,35 @@ static void add_key(visitor *v, const run_options *run, int key_fd) {
     if (run->local_addr) add(v, "GW_ADDRESS", "%s", run->local_addr);
 }
 
+static void add_role(visitor *v, const run_options *run, int index) {
+    int number;
+    const run_role *r = roles_find(run, index, &number);
+    add(v, "ROLE_NAME", "%s", r ? r->name : run->role);
+    add(v, "ROLE_RANK", "%d", r ? number : run_rank(run, index));
+    add(v, "ROLE_WORLD_SIZE", "%d", r ? r->count : run_world_size(run));
+    if (r) add(v, "GW_NAME", "%s%d", r->name, number);
+}
+
 // The variables of torchrun that its programs read.
 static void add_torchelastic(visitor *v, const variables_options *o) {
     const run_options *run = o->run;
     const char *id = run->rdzv_id[0] ? run->rdzv_id : o->job_id[0] ? o->job_id : o->run_id;
-    add(v, "ROLE_NAME", "%s", run->role);
-    add(v, "ROLE_RANK", "%d", run_rank(run, o->index));
-    add(v, "ROLE_WORLD_SIZE", "%d", run_world_size(run));
+    add_role(v, run, o->index);
     add(v, "TORCHELASTIC_RUN_ID", "%s", id);
     add(v, "TORCHELASTIC_RESTART_COUNT", "%d", o->attempt);
     add(v, "TORCHELASTIC_MAX_RESTARTS", "%d", run->max_restarts);
     if (o->error_file) add(v, "TORCHELASTIC_ERROR_FILE", "%s", o->error_file);
 }
 
+static bool may_start(failure_policy p) {
+    return p == FAILURE_RESTART || p == FAILURE_AUTO;
+}
+
 // For gw_elastic_open, where a rank may start again alone.
 static void add_elastic(visitor *v, const variables_options *o) {
     const run_options *run = o->run;
-    bool may_start_alone = run->on_failure == FAILURE_RESTART || run->on_failure == FAILURE_AUTO;
+    bool may_start_alone = may_start(run->on_failure);
+    for (int i = 0; i < run->role_count; i++) may_start_alone |= may_start(run->roles[i].policy);
     bool may_join = run->is_dynamic && run->on_failure == FAILURE_KEEP;
     if (run->checkpoint_dir) add(v, "GW_CHECKPOINT_DIR", "%s", run->checkpoint_dir);
     if (!may_start_alone && !may_join) return;

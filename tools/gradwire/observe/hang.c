@@ -77,8 +77,8 @@ static void write_text(const hang_parts *p, const hang_options *o, FILE *out) {
     for (int i = 0; i < p->count; i++) write_part(&p->graph, &p->parts[i], out);
     for (int i = 0; i < p->count; i++)
         if (is_first_of_worker(p, i)) write_records(worker_of_root(p, i), out);
-    stacks_budget budget = stacks_begin();
-    for (int i = 0; o->with_stacks && i < p->count; i++) {
+    stacks_budget budget = stacks_begin(o->stacks_ms);
+    for (int i = 0; o->stacks_ms && i < p->count; i++) {
         const graph_worker *w = worker_of_root(p, i);
         if (is_first_of_worker(p, i) && w->image && w->image->life == IMAGE_RUNS)
             stacks_write(&budget, w->image->pid, w->agent->name, out);

@@ -17,7 +17,8 @@ enum { HANG_LINES_MAX = 200, HANG_RECORDS = 8 };
 
 typedef struct hang_options {
     bool json;
-    bool with_stacks;   // of processes of roots, by eu-stack if it is installed; takes up to 10 s
+    int64_t
+        stacks_ms;  // the time for the stacks of processes of roots, by eu-stack if it is installed; 0: none
     int lines_max;      // 0: HANG_LINES_MAX
     int64_t min_ns;     // waits of less than that are not looked at
     pid_t pid;          // a process that is a root even if nothing waits for it; 0: none

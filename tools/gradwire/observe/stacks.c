@@ -13,12 +13,12 @@
 #include "observe/clean.h"
 #include "system/clock.h"
 
-enum { TIME_MS = 10000, LINES = 120, BYTES_MAX = 64 * 1024 };
+enum { LINES = 120, BYTES_MAX = 64 * 1024 };
 
 extern char **environ;
 
-stacks_budget stacks_begin(void) {
-    return (stacks_budget){ .until_ms = clock_now_ms() + TIME_MS, .lines = LINES };
+stacks_budget stacks_begin(int64_t time_ms) {
+    return (stacks_budget){ .until_ms = clock_now_ms() + time_ms, .lines = LINES };
 }
 
 // Starts eu-stack with its output in |*out_fd|; -1: it is not installed.

@@ -12,7 +12,7 @@ typedef struct stacks_budget {
     int lines;
 } stacks_budget;
 
-stacks_budget stacks_begin(void);
+stacks_budget stacks_begin(int64_t time_ms);
 
 // Writes the stacks of the threads of |pid|, with a heading; nothing if eu-stack is not installed or fails.
 void stacks_write(stacks_budget *b, pid_t pid, const char *name, FILE *out);

@@ -1,5 +1,7 @@
 #include "options/budget.h"
 
+#include "base/mutation.h"
+
 enum {
     EARLY_MS = 10000,  // an attempt that fails sooner has failed at its beginning
     CRASHES_MAX = 3,
@@ -40,7 +42,7 @@ budget_decision budget_fail(budget *b, const budget_failure *f, int64_t *out_sta
     s->delay_ms = delay_ms(b, s, f->now_ms);
     s->restarted_ms = f->now_ms + s->delay_ms;
     s->has_restarted = true;
-    b->restarts_ms[b->count++ % b->max] = f->now_ms;
+    if (!has_mutation(MUTATION_BUDGET_NOT_CHARGED)) b->restarts_ms[b->count++ % b->max] = f->now_ms;
     *out_start_ms = s->restarted_ms;
     return BUDGET_RESTART;
 }

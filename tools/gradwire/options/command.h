@@ -28,6 +28,7 @@ int monitor_command(int argc, char **argv);
 int ps_command(int argc, char **argv);
 int dump_command(int argc, char **argv);
 int hang_command(int argc, char **argv);
+int stop_command(int argc, char **argv);
 int top_command(int argc, char **argv);
 int trace_command(int argc, char **argv);
 

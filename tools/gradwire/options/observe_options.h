@@ -1,4 +1,4 @@
-// The options of gradwire run for those who observe the job: --flight-dir, --forward-signals, --hang-after,
+// The options of gradwire run for those who observe the job: --flight-dir, --forward-signals, --on-signal, --hang-after,
 // --monitor, --metrics-listen, --metrics-token-file, --trace.
 #ifndef GRADWIRE_OBSERVE_OPTIONS_H
 #define GRADWIRE_OBSERVE_OPTIONS_H

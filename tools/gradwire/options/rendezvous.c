@@ -87,6 +87,12 @@ static bool parse_conf(const char *name, const char *text, run_options *out) {
     return true;
 }
 
+static bool parse_rescale(const char *name, const char *text, run_options *out) {
+    out->rescales_now = strcmp(text, "now") == 0;
+    return out->rescales_now || strcmp(text, "wait") == 0 ||
+           parse_complain("%s is wait or now, not \"%s\"", name, text);
+}
+
 bool rendezvous_take(run_option option, const char *name, const char *text, run_options *out) {
     switch ((int)option) {
     case OPTION_NNODES: return parse_nodes(name, text, out);
@@ -96,6 +102,7 @@ bool rendezvous_take(run_option option, const char *name, const char *text, run_
     case OPTION_RDZV_BACKEND: return parse_backend(name, text);
     case OPTION_RDZV_CONF: return parse_conf(name, text, out);
     case OPTION_RDZV_ENDPOINT: return parse_endpoint(name, text, out);
+    case OPTION_RESCALE: return parse_rescale(name, text, out);
     case OPTION_RDZV_ID: return parse_id(name, text, out);
     default: return parse_seconds(name, text, &out->rdzv_timeout_ms);
     }

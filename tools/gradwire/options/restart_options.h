@@ -14,6 +14,9 @@ bool restart_options_take(run_option option, const char *name, const char *text,
 // Checks them together, once all options are known, and sets the policy if the user has chosen none.
 bool restart_options_check(run_options *out);
 
+// Reads a policy.
+bool restart_options_parse_policy(const char *name, const char *text, failure_policy *out);
+
 // The name of a policy, as the user gives it.
 const char *restart_options_policy(failure_policy p);
 

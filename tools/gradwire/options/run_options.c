@@ -13,6 +13,7 @@
 #include "options/parse.h"
 #include "options/rendezvous.h"
 #include "options/restart_options.h"
+#include "options/roles.h"
 #include "options/streams.h"
 #include "options/torchrun.h"
 #include "net/transport/address.h"
@@ -45,6 +46,23 @@ static const char help[] =
     "delay\n"
     "                            doubles with each such restart, up to 30 s (default 1)\n"
     "  --min-success=N           with keep: exit code 0 if N ranks exited with 0 (default: all)\n"
+    "  --progress-timeout=SECONDS\n"
+    "                            kill a rank that has made steps, and then none for SECONDS while "
+    "other\n"
+    "                            ranks wait for it; this counts as a failure (default 0: never)\n"
+    "  --straggler=report|replace|ignore\n"
+    "                            report: name a rank that the others wait for during more than 20 "
+    "%\n"
+    "                            of the time of 100 steps (default); replace: it also leaves, and "
+    "starts\n"
+    "                            again\n"
+    "  --health-check=COMMAND    a command of the shell that runs before ranks start on this host, "
+    "and\n"
+    "                            before a failed rank starts again; if it does not exit with 0, "
+    "no\n"
+    "                            rank starts here for the cool-down\n"
+    "  --host-cooldown=SECONDS   the cool-down; it doubles with each check that fails, up to 1 h\n"
+    "                            (default 60)\n"
     "  --master-port=P           the MASTER_PORT of the job (default: a free port)\n"
     "  --grace=SECONDS           the time that a rank has to end before it is killed (default 10)\n"
     "  --bind                    each rank runs only on its own processors; if there are fewer\n"
@@ -63,6 +81,10 @@ static const char help[] =
     "  --local-ranks-filter=R,...\n"
     "                            show the output of these local ranks only (default: of all)\n"
     "  --role=NAME               the ROLE_NAME of the ranks (default \"default\")\n"
+    "  --role=NAME:COUNT[:POLICY]\n"
+    "                            once for each role, in place of -n: COUNT ranks with this "
+    "ROLE_NAME,\n"
+    "                            workers NAME0, NAME1 and so on, and a policy as of --on-failure\n"
     "  --hang-after=SECONDS      after SECONDS without progress, report which workers wait for "
     "which\n"
     "                            (default 60; 0: never)\n"
@@ -77,7 +99,12 @@ static const char help[] =
     "                            call, user, ref, wire, ops. Only the first S seconds, or steps A "
     "to "
     "B\n"
-    "  --forward-signals=USR1    SIGUSR1 is passed on to the ranks instead\n"
+    "  --on-signal=USR1:ACTION[,USR2:ACTION]\n"
+    "                            what these signals do: dump writes flight.gwt, leave is the same "
+    "as\n"
+    "                            SIGTERM, forward passes the signal on to the ranks (default\n"
+    "                            USR1:dump,USR2:forward)\n"
+    "  --forward-signals=USR1    the same as --on-signal=USR1:forward\n"
     "  --monitor[=PORT]          serve a page about this job, for a browser on this host, and "
     "print its\n"
     "                            address (default: a free port)\n"
@@ -102,6 +129,12 @@ static const char help[] =
     "  --master-addr=HOST        the same with --master-port (default 29500), as with torchrun\n"
     "  --rdzv-id=NAME            distinguishes jobs that meet at the same address (default: none)\n"
     "  --rdzv-timeout=SECONDS    how long to wait for the other hosts (default 300)\n"
+    "  --rescale=wait|now        of a job that is not elastic, with MIN:MAX: when a host joins, "
+    "wait "
+    "for\n"
+    "                            the next restart of all ranks (default), or start all ranks again "
+    "now;\n"
+    "                            host 0 decides\n"
     "  --local-addr=ADDRESS      the GW_ADDRESS of the ranks and of this launcher\n"
     "  --key=FILE                the key of the job, which `gradwire key` makes. All connections "
     "are\n"
@@ -133,7 +166,7 @@ static const char help[] =
     "host.\n"
     "Ctrl-Z, SIGCONT and SIGUSR2 are passed on to the ranks of this host. SIGUSR1 writes "
     "flight.gwt\n"
-    "and does not affect the ranks.\n"
+    "and does not affect the ranks. --on-signal changes what SIGUSR1 and SIGUSR2 do.\n"
     "\n"
     "Exit code, the same on all hosts: 0 if all ranks exited with 0, the last time that they ran; "
     "else\n"
@@ -211,6 +244,7 @@ static bool take_option(int option, const char *name, const char *text, run_opti
 }
 
 static bool check(run_options *out) {
+    if (!roles_check(out)) return false;
     if (!out->rank_count)
         return parse_complain("-n is missing: the number of processes on this host, 1 to %d",
                               RANK_COUNT_MAX);
@@ -266,6 +300,8 @@ bool run_options_parse(int argc, char **argv, run_options *out, int *out_code) {
                           .last_call_ms = 5000,
                           .min_timeout_ms = 600000,
                           .backoff_ms = 1000,
+                          .host_cooldown_ms = 60000,
+                          .on_usr2 = SIGNAL_FORWARD,
                           .hang_after_ms = 60000 };
     *out_code = EXIT_USAGE;
     if (!take_environment(out)) return false;

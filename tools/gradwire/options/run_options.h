@@ -2,6 +2,7 @@
 #ifndef GRADWIRE_RUN_OPTIONS_H
 #define GRADWIRE_RUN_OPTIONS_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,6 +17,7 @@ enum {
     RDZV_ENDPOINT_MAX = 160,
     RDZV_ID_MAX = 40,
     ROLE_MAX = 127,
+    ROLES_MAX = 16,
     RESTARTS_MAX = 10000
 };
 
@@ -29,6 +31,27 @@ typedef enum failure_policy {
     FAILURE_AUTO,         // one of the last two: run_restarts
 } failure_policy;
 
+// What SIGUSR1 or SIGUSR2 to the launcher leads to.
+typedef enum signal_action {
+    SIGNAL_DUMP,     // what the workers did last is written
+    SIGNAL_LEAVE,    // the same as SIGTERM
+    SIGNAL_FORWARD,  // the ranks of this host get it
+} signal_action;
+
+// What a straggler leads to.
+typedef enum straggler_action {
+    STRAGGLER_REPORT,
+    STRAGGLER_REPLACE,  // it is asked to leave, and its rank starts again
+    STRAGGLER_IGNORE
+} straggler_action;
+
+// --role=NAME:COUNT[:POLICY]
+typedef struct run_role {
+    char name[ROLE_MAX + 1];
+    int count;  // of ranks
+    failure_policy policy;
+} run_role;
+
 typedef struct run_options {
     int rank_count;   // on this host
     int master_port;  // 0: a free one
@@ -41,6 +64,8 @@ typedef struct run_options {
     const char *redirects, *tee;  // options/streams.h; NULL: not given
     const char *shown_ranks;      // local ranks whose output is shown; NULL: all
     const char *role;             // ROLE_NAME
+    run_role roles[ROLES_MAX];    // in the order of ranks (options/roles.h)
+    int role_count;               // 0: all ranks have |role|
     char **program;               // its name and arguments, ended by NULL; points into argv
 
     // after failures
@@ -49,11 +74,17 @@ typedef struct run_options {
     int64_t restart_window_ms;  // older restarts do not count; 0: all count
     int64_t backoff_ms;
     int min_success;  // of ranks, with FAILURE_KEEP; 0: all
+    straggler_action on_straggler;
+    const char *
+        health_check;  // a command of the shell that must exit with 0 before ranks start; NULL: none
+    int64_t host_cooldown_ms;  // after it has failed
+    int64_t
+        progress_ms;  // until a rank that makes no step, while others wait for it, is killed; 0: never
 
     // for those who observe the job
     const char *flight_dir;  // where what the workers did last is written; NULL: chosen by flight.c
-    bool is_usr1_forwarded;  // to the ranks; else it makes the launcher write that
-    int64_t hang_after_ms;   // until a job without progress is reported; 0: never
+    signal_action on_usr1, on_usr2;
+    int64_t hang_after_ms;  // until a job without progress is reported; 0: never
     monitor_options monitor;
     trace_option trace;
 
@@ -70,6 +101,7 @@ typedef struct run_options {
     char rdzv_host[RDZV_HOST_MAX];          // of it
     const char *rdzv_id;                    // "": jobs are distinguished by their endpoints
     int64_t rdzv_timeout_ms;
+    bool rescales_now;       // all ranks start again when a host joins that cannot join otherwise
     int64_t last_call_ms;    // after node_min hosts have joined, before the ranks start
     int64_t min_timeout_ms;  // how long fewer than node_min hosts may be left
     const char *key;         // the path of a file; NULL: none
@@ -81,7 +113,14 @@ bool run_options_parse(int argc, char **argv, run_options *out, int *out_code);
 
 // Whether ranks start again after a failure.
 static inline bool run_restarts(const run_options *o) {
-    return o->on_failure >= FAILURE_RESTART;
+    bool any = o->on_failure >= FAILURE_RESTART;
+    for (int i = 0; i < o->role_count; i++) any |= o->roles[i].policy >= FAILURE_RESTART;
+    return any;
+}
+
+// SIGUSR1 or SIGUSR2.
+static inline signal_action run_on_signal(const run_options *o, int signal_number) {
+    return signal_number == SIGUSR1 ? o->on_usr1 : o->on_usr2;
 }
 
 // Whether launchers of other hosts take part, or may.

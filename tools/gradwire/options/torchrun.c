@@ -5,14 +5,7 @@
 
 #include "options/option.h"
 #include "options/parse.h"
-
-static bool take_role(const char *name, const char *text, run_options *out) {
-    if (!*text || strlen(text) > ROLE_MAX || !is_plain_name(text))
-        return parse_complain("%s takes a name of at most %d of A-Z a-z 0-9 _ . -, not \"%.80s\"",
-                              name, ROLE_MAX, text);
-    out->role = text;
-    return true;
-}
+#include "options/roles.h"
 
 static bool take_local_address(const char *name, const char *text, run_options *out) {
     (void)name;  // the workers check it
@@ -35,7 +28,7 @@ static const struct {
     bool (*take)(const char *name, const char *text, run_options *out);
     const char *ignored, *refused;  // the end of a sentence that begins with the option
 } rows[TORCHRUN_COUNT] = {
-    { "role", true, .take = take_role },
+    { "role", true, .take = roles_take },
     { "local-addr", true, .take = take_local_address },
     { "numa-binding", true, .take = take_binding },
     { .name = "no-python" },
@@ -44,8 +37,8 @@ static const struct {
     { "event-log-handler", true, .ignored = "--log-dir writes events.jsonl" },
     { "logs-specs", true, .ignored = "--log-dir, -r and -t choose the files" },
     { "signals-to-handle", true,
-      .ignored = "SIGINT, SIGTERM, SIGHUP and SIGQUIT end the job; SIGUSR2 is passed on to the "
-                 "ranks, SIGUSR1 with --forward-signals=USR1" },
+      .ignored = "SIGINT, SIGTERM, SIGHUP and SIGQUIT end the job; --on-signal has the effects of "
+                 "SIGUSR1 and SIGUSR2" },
     { "module", false, .refused = "runs a Python module: give \"python -m NAME\" as the program" },
     { "run-path", false, .refused = "runs a Python script: give \"python FILE\" as the program" },
     { "virtual-local-rank", false, .refused = "is for GPUs, which gradwire does not use" },

@@ -13,8 +13,7 @@ typedef enum signal_duty {
     DUTY_END,     // the job is to end
     DUTY_PAUSE,   // the job is to stop for a while, and so is the launcher
     DUTY_RESUME,  // the job is to continue
-    DUTY_PASS,    // for the programs
-    DUTY_RECORD,  // what the workers did last is to be written, or it is for the programs (--forward-signals)
+    DUTY_USER,    // --on-signal
 } signal_duty;
 
 typedef struct signals {

@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-enum { SWEEP_SPARED = 4 };
+enum { SWEEP_SPARED = 5 };
 
 typedef struct sweep_options {
     pid_t spared[SWEEP_SPARED];  // these processes are left alone and not counted; 0: none

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "system/clock.h"
+#include "options/roles.h"
 #include "watch/ending.h"
 #include "watch/flight.h"
 #include "watch/members.h"
@@ -59,7 +60,7 @@ static bool ends_job(job *j, rank *r, rank *cause, char *why, size_t size) {
 static void rank_failed(job *j, rank *r, rank *cause) {
     bool by_itself = j->policy.stage == AWAITING_RANKS;
     bool is_alone = !nodes_are_open(&j->nodes);
-    bool keeps = j->options.on_failure == FAILURE_KEEP;
+    bool keeps = roles_policy(&j->options, (int)(r - j->ranks)) == FAILURE_KEEP;
     char why[LINK_TEXT_SIZE];
     if (!ends_job(j, r, cause, why, sizeof why)) return;
     if (by_itself) report_failed(j, r, why);

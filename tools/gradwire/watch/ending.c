@@ -17,7 +17,7 @@ void ending_signal_groups(job *j, int signal_number) {
 // Processes that have left the group of their rank, or whose rank has ended.
 int ending_sweep(job *j, int signal_number) {
     sweep_options options = { .spared = { j->guard.pid, j->nodes.pid, j->monitor.pid,
-                                          j->recorder.pid },
+                                          j->recorder.pid, j->health.pid },
                               .spared_groups = j->groups };
     for (int i = 0; i < j->options.rank_count; i++) {
         if (j->ranks[i].is_running) j->groups[options.spared_group_count++] = j->ranks[i].pid;

@@ -5,8 +5,9 @@
 #include <string.h>
 
 static bool parse(const char *text, worker_event *out) {
-    static const char *const words[] = { "joins",  "joined",    "refused", "dead", "lost",
-                                         "failed", "continues", "elastic", "left", "finished" };
+    static const char *const words[] = { "joins", "joined",   "refused",   "dead",
+                                         "lost",  "failed",   "continues", "elastic",
+                                         "left",  "finished", "stop" };
     char word[16];
     int at = 0;
     if (sscanf(text, "%15s %16" SCNx64 " %n", word, &out->incarnation, &at) != 2) return false;

@@ -18,6 +18,7 @@ typedef enum event_kind {
     EVENT_ELASTIC,    // the sender is a member of an elastic job, or
     EVENT_LEFT,       // has left its job, by gw_rpc_shutdown or gw_rpc_leave, or
     EVENT_FINISHED,   // has done the work of an elastic job, with all others
+    EVENT_STOP,       // gradwire stop: the job is to end
 } event_kind;
 
 typedef struct worker_event {

@@ -14,7 +14,7 @@
 #include "observe/image.h"
 #include "system/clock.h"
 
-enum { FLIGHTS_MAX = 8, JOBS_KEPT = 5, HANG_CHECK_MS = 1000 };
+enum { FLIGHTS_MAX = 8, JOBS_KEPT = 5, HANG_CHECK_MS = 1000, STACKS_MS = 3000 };
 
 // ---- Where --------------------------------------------------------------------------------------
 
@@ -163,15 +163,15 @@ void flight_failed(job *j) {
     }
 }
 
-void flight_take_signal(job *j) {
+void flight_take_signal(job *j, int signal_number) {
     flight_state *f = &j->flight;
     char path[LOG_PATH_BYTES];
     if (write_file(j, f->count, path)) {
         f->count += f->count < FLIGHTS_MAX - 1;
-        sink_print(j->messages,
-                   "SIGUSR1: what the workers did last is in %s; gradwire dump shows it", path);
+        sink_print(j->messages, "%s: what the workers did last is in %s; gradwire dump shows it",
+                   signals_name(signal_number), path);
     } else {
-        sink_print(j->messages, "SIGUSR1: nothing is written: %s",
+        sink_print(j->messages, "%s: nothing is written: %s", signals_name(signal_number),
                    errno ? strerror(errno) : "no rank is a worker");
     }
 }
@@ -196,12 +196,12 @@ void flight_lose_trace(job *j) {
 
 // ---- Jobs without progress ----------------------------------------------------------------------
 
-static void print_report(job *j, const images *x, const char *cause, pid_t pid) {
+static void print_report(job *j, const images *x, const char *cause, pid_t pid, int64_t stacks_ms) {
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
     if (!out) return;
-    const hang_options o = { .job = j->name, .cause = cause, .pid = pid };
+    const hang_options o = { .job = j->name, .cause = cause, .pid = pid, .stacks_ms = stacks_ms };
     hang_report(x->list, x->count, &o, out);
     fclose(out);
     for (char *line = text, *end; line && (end = strchr(line, '\n')); line = end + 1) {
@@ -211,17 +211,25 @@ static void print_report(job *j, const images *x, const char *cause, pid_t pid) 
     free(text);
 }
 
-static void report(job *j, const char *cause, pid_t pid) {
+static void report(job *j, const char *cause, pid_t pid, int64_t stacks_ms) {
     images x = take_images(j, image_take);
-    if (x.count) print_report(j, &x, cause, pid);
+    if (x.count) print_report(j, &x, cause, pid, stacks_ms);
     image_free_all(x.list, x.count);
 }
 
-void hang_before_kill(job *j, pid_t pid, const char *how) {
+static void report_before_kill(job *j, pid_t pid, const char *how, int64_t stacks_ms) {
     char cause[96];
     if (j->flight.kills_reported++ >= FLIGHTS_MAX) return;
     snprintf(cause, sizeof cause, "process %d %s, and is killed now", (int)pid, how);
-    report(j, cause, pid);
+    report(j, cause, pid, stacks_ms);
+}
+
+void hang_before_kill(job *j, pid_t pid, const char *how) {
+    report_before_kill(j, pid, how, 0);
+}
+
+void hang_before_kill_with_stacks(job *j, pid_t pid, const char *how) {
+    report_before_kill(j, pid, how, STACKS_MS);
 }
 
 void hang_check(job *j) {
@@ -236,7 +244,7 @@ void hang_check(job *j) {
         f->is_reported = true;
         snprintf(cause, sizeof cause, "no call and no collective has ended for %lld s",
                  (long long)(after_ms / 1000));
-        report(j, cause, 0);
+        report(j, cause, 0, 0);
     }
     image_free_all(x.list, x.count);
 }

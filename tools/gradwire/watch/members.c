@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "watch/events.h"
 #include "watch/flight.h"
@@ -259,6 +260,11 @@ static void note_finished(job *j) {
     nodes_send(&j->nodes, &m);
 }
 
+static void note_stop(job *j, const worker_event *n) {
+    j->stop_signal = strcmp(n->why, "checkpoint") == 0 ? SIGTERM : SIGINT;
+    sink_print(j->messages, "gradwire stop (pid %d): the job ends", (int)n->from->pid);
+}
+
 void members_take_events(job *j) {
     for (worker_event n; events_take(&j->channels, &n);) {
         switch (n.kind) {
@@ -275,6 +281,7 @@ void members_take_events(job *j) {
         case EVENT_ELASTIC: note_elastic(j, &n); break;
         case EVENT_LEFT: note_left(j, &n); break;
         case EVENT_FINISHED: note_finished(j); break;
+        case EVENT_STOP: note_stop(j, &n); break;
         }
     }
 }

@@ -142,14 +142,14 @@ bool other_hosts_may_leave(const job *j) {
            !j->nodes.is_decided && !j->nodes.failed_code && !j->is_alone;
 }
 
-void other_hosts_leave(job *j) {
+void other_hosts_leave(job *j, int signal_number) {
     const link_message m = message_of(LINK_LEAVES, SIGTERM, "");
     if (j->leaves) {
         end_own_ranks(j);
         return;
     }
     j->leaves = true;
-    sink_print(j->messages, "SIGTERM: this host leaves the job");
+    sink_print(j->messages, "%s: this host leaves the job", signals_name(signal_number));
     nodes_send(&j->nodes, &m);
 }
 
@@ -327,17 +327,23 @@ static void print_place_wait(job *j) {
 }
 
 static meeting turn(job *j, int *out_code) {
-    struct pollfd ready[2] = { { .fd = j->signals.fd, .events = POLLIN },
-                               { .fd = j->nodes.fd, .events = POLLIN } };
+    struct pollfd ready[] = { { .fd = j->signals.fd, .events = POLLIN },
+                              { .fd = j->nodes.fd, .events = POLLIN },
+                              { .fd = j->channels.poll_fd, .events = POLLIN } };
     int signal_number;
     nodes_send_heartbeat(&j->nodes);
-    poll(ready, 2, HEARTBEAT_MS);
+    poll(ready, 3, HEARTBEAT_MS);
     meeting m = take_meeting(j, out_code);
     while (m == IS_MEETING) {
         signal_duty duty = signals_take(&j->signals, &signal_number);
         if (duty == DUTY_NONE) break;
-        if (duty == DUTY_END) m = take_signal(j, signal_number, out_code);
+        bool leaves =
+            duty == DUTY_USER && run_on_signal(&j->options, signal_number) == SIGNAL_LEAVE;
+        if (duty == DUTY_END || leaves)
+            m = take_signal(j, leaves ? SIGTERM : signal_number, out_code);
     }
+    members_take_events(j);
+    if (m == IS_MEETING && j->stop_signal) m = take_signal(j, j->stop_signal, out_code);
     if (m == IS_MEETING) print_place_wait(j);
     return m;
 }

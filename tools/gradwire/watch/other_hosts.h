@@ -22,7 +22,7 @@ void other_hosts_keep_failure(job *j, int code, const char *why);
 // Whether this host can leave a dynamic job, in which the others continue (LAUN-38); asks host 0 for it. The second time its ranks end
 // at once.
 bool other_hosts_may_leave(const job *j);
-void other_hosts_leave(job *j);
+void other_hosts_leave(job *j, int signal_number);
 
 void other_hosts_take(job *j);  // handles their messages, and decisions that do not arrive
 

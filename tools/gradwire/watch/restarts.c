@@ -8,8 +8,10 @@
 #include "job/slots.h"
 #include "launch/start.h"
 #include "options/failures.h"
+#include "options/roles.h"
 #include "system/clock.h"
 #include "watch/ending.h"
+#include "watch/health.h"
 #include "watch/members.h"
 
 // Host 0 decides within the time that it takes to detect its loss.
@@ -22,6 +24,10 @@ static bool are_elastic(const job *j, const rank *failed) {
         if ((r == failed || r->is_running) && !r->is_elastic) return false;
     }
     return true;
+}
+
+static failure_policy policy_of(const job *j, const rank *r) {
+    return roles_policy(&j->options, (int)(r - j->ranks));
 }
 
 static int next_round(const job *j) {
@@ -67,7 +73,7 @@ static bool decide(job *j, rank *r, char *why, size_t size) {
                                .is_elastic = r->is_elastic,
                                .has_state = slots_have_state(j),
                                .is_finished = j->is_finished };
-    bool all = failures_act(j->options.on_failure, left, decision) == ACTION_START_ALL;
+    bool all = failures_act(policy_of(j, r), left, decision) == ACTION_START_ALL;
     restart_plan plan = { .rank = run_rank(&j->options, (int)(r - j->ranks)),
                           .all = all,
                           .attempt = all ? next_round(j) : r->attempt + 1,
@@ -140,7 +146,8 @@ rank *restarts_find_undecided(job *j) {
 // ---- All of it --------------------------------------------------------------------------------------
 
 bool restarts_take_failure(job *j, rank *r, char *why, size_t size) {
-    if (!run_restarts(&j->options)) return false;
+    if (policy_of(j, r) < FAILURE_RESTART) return false;
+    health_require(j);
     if (!nodes_are_open(&j->nodes)) return decide(j, r, why, size);
     ask_host_0(j, r, why);
     return true;
@@ -167,8 +174,8 @@ void restarts_begin_round(job *j) {
 }
 
 bool restarts_start(job *j, int *out_code) {
-    if (!restarts_are_awaited(j) || start_ranks(j, clock_now_ms(), out_code) != START_REFUSED)
-        return true;
+    if (!restarts_are_awaited(j) || health_is_awaited(j)) return true;
+    if (start_ranks(j, clock_now_ms(), out_code) != START_REFUSED) return true;
     report_not_started(j);
     return false;
 }
@@ -185,7 +192,7 @@ int64_t restarts_deadline_ms(const job *j) {
     if (!restarts_are_awaited(j)) return until_ms;
     for (int i = 0; i < j->options.rank_count; i++) {
         const rank *r = &j->ranks[i];
-        bool is_blocked = r->awaits_start && !slot_is_due(r, INT64_MAX);
+        bool is_blocked = r->awaits_start && (health_is_awaited(j) || !slot_is_due(r, INT64_MAX));
         if (r->awaits_start && !is_blocked && r->start_ms < until_ms) until_ms = r->start_ms;
         int64_t undecided_ms = r->awaits_decision ? r->judged_ms + DECISION_MS : INT64_MAX;
         if (undecided_ms < until_ms) until_ms = undecided_ms;

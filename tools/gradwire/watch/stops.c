@@ -45,7 +45,7 @@ static void end_stopped(job *j, rank *r) {
     hang_before_kill(j, r->pid, "has been stopped (SIGSTOP)");
     snprintf(r->killed_why, sizeof r->killed_why, "it had been stopped (SIGSTOP) for %d s",
              SILENT_MS / 1000);
-    report_stopped(j, r);
+    report_killed(j, r);
     kill(r->pid, SIGKILL);
     r->stopped_ms = 0;
 }

@@ -12,9 +12,12 @@
 #include "system/clock.h"
 #include "options/command.h"
 #include "options/failures.h"
+#include "options/roles.h"
 #include "watch/ending.h"
 #include "watch/flight.h"
 #include "watch/flow.h"
+#include "watch/health.h"
+#include "watch/hung.h"
 #include "watch/members.h"
 #include "watch/other_hosts.h"
 #include "watch/restarts.h"
@@ -22,6 +25,7 @@
 #include "job/report.h"
 #include "job/slots.h"
 #include "watch/stops.h"
+#include "watch/stragglers.h"
 
 enum { LOOK_AGAIN_MS = 20, SLOW_READER_MS = 1000 };
 
@@ -70,29 +74,45 @@ static void end_job(job *j, int signal_number) {
     ending_happened(j, USER_SIGNAL, signals_to_ranks(signal_number));
 }
 
+// SIGTERM, or a signal that means the same.
+static void leave(job *j, int signal_number) {
+    if (j->leaves || other_hosts_may_leave(j))
+        other_hosts_leave(j, signal_number);
+    else
+        end_job(j, SIGTERM);
+}
+
+static void take_user_signal(job *j, int signal_number) {
+    switch (run_on_signal(&j->options, signal_number)) {
+    case SIGNAL_DUMP: flight_take_signal(j, signal_number); break;
+    case SIGNAL_LEAVE: leave(j, signal_number); break;
+    case SIGNAL_FORWARD: pass_on(j, signal_number); break;
+    }
+}
+
 static void take_signals(job *j) {
     int signal_number;
     for (signal_duty duty; (duty = signals_take(&j->signals, &signal_number)) != DUTY_NONE;) {
         switch (duty) {
         case DUTY_END:
-            if (signal_number == SIGTERM && (j->leaves || other_hosts_may_leave(j)))
-                other_hosts_leave(j);
+            if (signal_number == SIGTERM)
+                leave(j, signal_number);
             else
                 end_job(j, signal_number);
             break;
         case DUTY_PAUSE: pause_all(j); break;
         case DUTY_RESUME: ending_signal_groups(j, SIGCONT); break;
-        case DUTY_PASS: pass_on(j, signal_number); break;
-        case DUTY_RECORD:
-            if (j->options.is_usr1_forwarded)
-                pass_on(j, signal_number);
-            else
-                flight_take_signal(j);
-            break;
+        case DUTY_USER: take_user_signal(j, signal_number); break;
         case DUTY_CHILD:
         case DUTY_NONE: break;
         }
     }
+}
+
+static void take_stop(job *j) {
+    int signal_number = j->stop_signal;
+    j->stop_signal = 0;
+    if (signal_number) end_job(j, signal_number);
 }
 
 // ---- Ends of processes --------------------------------------------------------------------------
@@ -108,8 +128,8 @@ static rank *find_rank(job *j, pid_t pid) {
 // of a failed one.
 static void prepare_end(job *j, rank *r, const siginfo_t *how) {
     bool exits_with_0 = how->si_code == CLD_EXITED && how->si_status == 0;
-    bool has_failed = failures_has_failed(j->options.on_failure, exits_with_0,
-                                          exits_with_0 && slot_leaves_members(j, r));
+    bool has_failed = failures_has_failed(roles_policy(&j->options, (int)(r - j->ranks)),
+                                          exits_with_0, exits_with_0 && slot_leaves_members(j, r));
     r->has_ended_early = has_failed && exits_with_0;
     // Processes that were asked to end have the grace time for it.
     bool was_asked = j->policy.stage != AWAITING_RANKS;
@@ -133,6 +153,7 @@ static void rank_ended(job *j, rank *r, int status) {
                      is_killed ? "signal" : "code",
                      is_killed ? WTERMSIG(status) : WEXITSTATUS(status));
     for (int k = 0; k < OUTPUTS; k++) output_drain(&r->outputs[k]);
+    stragglers_replace(j, r);
 }
 
 // All reports of a process are read before it is waited for: after that its pid no longer identifies it.
@@ -149,6 +170,7 @@ static void reap(job *j) {
         j->tree_has_changed = any = true;
         if (ended.si_pid == j->guard.pid) j->guard.pid = 0;
         if (ended.si_pid == j->nodes.pid) j->nodes.pid = 0;
+        if (ended.si_pid == j->health.pid) health_ended(j, status);
         if (ended.si_pid == j->monitor.pid) monitor_ended(j);
         if (ended.si_pid == j->recorder.pid) flight_lose_trace(j);
         if (r) rank_ended(j, r, status);
@@ -185,6 +207,7 @@ static void look_for_leftovers(job *j) {
         other_hosts_await_restart(j);
         return;
     }
+    health_close(j);
     guard_close(&j->guard);
     monitor_process_close(&j->monitor);
     pid_t pid = waitpid(-1, NULL, WNOHANG);
@@ -213,6 +236,9 @@ static int time_to_wait_ms(const job *j) {
     if (j->judge_ms < until_ms) until_ms = j->judge_ms;
     if (stops_deadline_ms(j) < until_ms) until_ms = stops_deadline_ms(j);
     if (hang_deadline_ms(j) < until_ms) until_ms = hang_deadline_ms(j);
+    if (hung_deadline_ms(j) < until_ms) until_ms = hung_deadline_ms(j);
+    if (health_deadline_ms(j) < until_ms) until_ms = health_deadline_ms(j);
+    if (stragglers_deadline_ms(j) < until_ms) until_ms = stragglers_deadline_ms(j);
     if (nodes_deadline_ms(&j->nodes) < until_ms) until_ms = nodes_deadline_ms(&j->nodes);
     if (until_ms == INT64_MAX) return -1;
     int64_t left_ms = until_ms - clock_now_ms();
@@ -246,10 +272,14 @@ static void turn(job *j) {
     nodes_flush(&j->nodes);
     take_signals(j);
     members_take_events(j);
+    take_stop(j);
     reap(j);
     stops_take(j);
     if (clock_now_ms() >= stops_deadline_ms(j)) stops_end(j);
     if (clock_now_ms() >= hang_deadline_ms(j)) hang_check(j);
+    if (clock_now_ms() >= hung_deadline_ms(j)) hung_end(j);
+    if (clock_now_ms() >= health_deadline_ms(j)) health_run(j);
+    if (clock_now_ms() >= stragglers_deadline_ms(j)) stragglers_check(j);
     other_hosts_take(j);
     members_find_absent(j);
     flow_read(j, j->polls + POLL_FLOW);
