@@ -21,7 +21,8 @@
 
 enum { END_MS = 30000 };
 
-// The memory of records belongs to the process, and so does its trace.
+// The memory of records belongs to the process, and so does its trace. A process that fork has made has no agent, and
+// never takes the lock.
 static struct {
     pthread_mutex_t lock;
     tracer own;           // of this host

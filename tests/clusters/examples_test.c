@@ -74,6 +74,7 @@ static const example examples[] = {
     { "supervisor", "./supervisor", .founds = "supervisor", .joins = "./supervisor $URL worker4",
       .prints = "the sum of 40 squares is 22140" },
     { "ddp_digits", "./ddp_digits --elastic --epochs 4", 2, .code = 3, .prints = "epoch 4 of 4" },
+    { "elastic_actors", "./elastic_actors --updates=40", 2, .prints = "40 updates, score " },
     { "preempted", "./preempted --epochs 2", 2, .prints = "finished, weights ",
       .same = "grep -o 'weights.*'" },
 };

@@ -60,7 +60,8 @@ static bool is_named(const limit *l, const char *output) {
     for (int i = 0; i < 4 && l->names[i]; i++)
         if (strstr(output, l->names[i])) return true;
     // The shell, or the loader of programs, has reported it.
-    return strstr(output, "error while loading shared libraries") || strstr(output, "Cannot fork");
+    return strstr(output, "error while loading shared libraries") ||
+           strstr(output, "cannot allocate TLS data structures") || strstr(output, "Cannot fork");
 }
 
 // A deadline of a call, which a busy machine does not let pass.

@@ -35,7 +35,8 @@ static void actors_are_killed_and_leave(void **state) {
     result r = finish(l);
     note(&r);
     assert_int_equal(r.code, 128 + SIGINT);
-    assert_int_equal(count_in(r.err, "; it starts again"), 2);
+    // Alone, or with all others if one of them had not joined at that time.
+    assert_int_equal(count_in(r.err, "; it starts again") + count_in(r.err, " start again"), 2);
     forget(r);
     remove_folder(folder);
 }

@@ -353,7 +353,7 @@ int group_index_of(const gw_group *g, int rank);  // the index of a rank in the 
 // GRP-4: the index of the member that leads.
 int group_leader_on_loop(const gw_group *g);
 int group_count_lost_on_loop(const gw_group *g);  // those that have left included
-bool group_leads_on_loop(const gw_group *g);  // whether this member leads
+bool group_leads_on_loop(const gw_group *g);      // whether this member leads
 const char *group_member_name(const gw_group *g, int index);
 // Returns |why|, an error of this member, as the other members get it: with this member's name.
 gw_error group_error_of_self(const gw_group *g, const gw_error *why);

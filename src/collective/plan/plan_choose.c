@@ -32,18 +32,18 @@
 //
 // Chains and trees of gathers and scatters are not faster with few members; a root of many members has fewer partners
 // with a tree.
-typedef enum extent {
-    ANYWHERE,
+typedef enum condition {
+    ALWAYS,
     ACROSS_HOSTS,
-    CROWDED,  // more members than processors on one host
-} extent;
+    CROWDED,      // more members than processors on one host
+    LENT_SLICES,  // the slice of a member is large enough to be lent
+} condition;
 
 typedef struct choice {
-    extent extent;
+    condition condition;
     int members_max;
     uint64_t bytes_max;
     plan_kind kind;
-    uint64_t slice_min;  // the bytes of a member's slice, at least
 } choice;
 
 #define ANY_COUNT INT32_MAX
@@ -53,40 +53,42 @@ typedef struct choice {
 
 #define SLICE_MIN LIMIT_LENT_BYTES_MIN  // a smaller one is copied
 
-enum { CHOICES_MAX = 11 };
+enum { CHOICES_MAX = 12 };
 
 // After the last row of an operation the plan is flat.
 static const choice choices[OPERATION_COUNT][CHOICES_MAX + 1] = {
     [OPERATION_ALL_REDUCE] = { { ACROSS_HOSTS, ANY_COUNT, KIB(32), PLAN_DOUBLING },
                                { ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS },
-                               { ANYWHERE, 2, MIB(4), PLAN_FLAT },
-                               { ANYWHERE, 3, KIB(32), PLAN_FLAT },
-                               { ANYWHERE, 8, KIB(128), PLAN_DOUBLING },
-                               { ANYWHERE, 8, ANY_BYTES, PLAN_DIRECT },
+                               { ALWAYS, 2, MIB(4), PLAN_FLAT },
+                               { ALWAYS, 3, KIB(32), PLAN_FLAT },
+                               { ALWAYS, 8, KIB(128), PLAN_DOUBLING },
+                               { ALWAYS, 8, ANY_BYTES, PLAN_DIRECT },
                                { CROWDED, 64, ANY_BYTES, PLAN_STAR },
-                               { ANYWHERE, ANY_COUNT, KIB(128), PLAN_DOUBLING },
+                               { ALWAYS, ANY_COUNT, KIB(128), PLAN_DOUBLING },
                                { CROWDED, ANY_COUNT, ANY_BYTES, PLAN_STAR },
-                               { ANYWHERE, 64, ANY_BYTES, PLAN_DIRECT, SLICE_MIN },
-                               { ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_HALVING } },
+                               { LENT_SLICES, 64, ANY_BYTES, PLAN_DIRECT },
+                               { ALWAYS, ANY_COUNT, ANY_BYTES, PLAN_HALVING } },
     [OPERATION_REDUCE] = { { ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS },
-                           { ANYWHERE, 2, ANY_BYTES, PLAN_FLAT },
-                           { ANYWHERE, 8, MIB(4), PLAN_FLAT },
-                           { ANYWHERE, ANY_COUNT, KIB(256), PLAN_TREE },
-                           { ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_DIRECT } },
+                           { ALWAYS, 2, ANY_BYTES, PLAN_FLAT },
+                           { ALWAYS, 8, MIB(4), PLAN_FLAT },
+                           { CROWDED, 64, ANY_BYTES, PLAN_FLAT },
+                           { ALWAYS, ANY_COUNT, KIB(256), PLAN_TREE },
+                           { ALWAYS, ANY_COUNT, ANY_BYTES, PLAN_DIRECT } },
     [OPERATION_BROADCAST] = { { ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS },
-                              { ANYWHERE, 16, ANY_BYTES, PLAN_FLAT },
-                              { ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_TREE } },
+                              { ALWAYS, 16, ANY_BYTES, PLAN_FLAT },
+                              { CROWDED, 64, ANY_BYTES, PLAN_FLAT },
+                              { ALWAYS, ANY_COUNT, ANY_BYTES, PLAN_TREE } },
     [OPERATION_ALL_GATHER] = { { ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS } },
-    [OPERATION_GATHER] = { { ANYWHERE, 64, ANY_BYTES, PLAN_FLAT },
-                           { ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_TREE } },
-    [OPERATION_SCATTER] = { { ANYWHERE, 64, ANY_BYTES, PLAN_FLAT },
-                            { ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_TREE } },
+    [OPERATION_GATHER] = { { ALWAYS, 64, ANY_BYTES, PLAN_FLAT },
+                           { ALWAYS, ANY_COUNT, ANY_BYTES, PLAN_TREE } },
+    [OPERATION_SCATTER] = { { ALWAYS, 64, ANY_BYTES, PLAN_FLAT },
+                            { ALWAYS, ANY_COUNT, ANY_BYTES, PLAN_TREE } },
     [OPERATION_REDUCE_SCATTER] = { { ACROSS_HOSTS, ANY_COUNT, KIB(32), PLAN_FLAT },
                                    { ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS } },
-    [OPERATION_BARRIER] = { { ANYWHERE, 3, ANY_BYTES, PLAN_FLAT },
-                            { ANYWHERE, 8, ANY_BYTES, PLAN_DOUBLING },
+    [OPERATION_BARRIER] = { { ALWAYS, 3, ANY_BYTES, PLAN_FLAT },
+                            { ALWAYS, 8, ANY_BYTES, PLAN_DOUBLING },
                             { CROWDED, 64, ANY_BYTES, PLAN_STAR },
-                            { ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_DOUBLING } },
+                            { ALWAYS, ANY_COUNT, ANY_BYTES, PLAN_DOUBLING } },
 };
 
 // ---- The environment ----------------------------------------------------------------------------
@@ -168,18 +170,19 @@ void plan_prefer(operation o, plan_kind kind) {
     wishes_get()->kinds[o] = kind;
 }
 
-static bool covers(extent e, int member_count, const plan_place *where) {
-    switch (e) {
+static bool holds(condition c, int member_count, uint64_t bytes, const plan_place *where) {
+    switch (c) {
     case ACROSS_HOSTS: return where->host_size > 1 && where->host_size < member_count;
     case CROWDED: return where->processors > 0 && where->processors < member_count;
+    case LENT_SLICES: return bytes / (uint64_t)member_count >= SLICE_MIN;
     default: return true;
     }
 }
 
 static plan_kind look_up(operation o, int member_count, uint64_t bytes, const plan_place *where) {
     for (const choice *c = choices[o]; c->kind != PLAN_AUTO; c++)
-        if (covers(c->extent, member_count, where) && member_count <= c->members_max &&
-            bytes <= c->bytes_max && bytes / (uint64_t)member_count >= c->slice_min)
+        if (holds(c->condition, member_count, bytes, where) && member_count <= c->members_max &&
+            bytes <= c->bytes_max)
             return c->kind;
     return PLAN_FLAT;
 }

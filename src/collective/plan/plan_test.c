@@ -379,7 +379,7 @@ static void check_all_plans(int n) {
             int step = n > 8 ? n / 3 : 1;
             for (int root = 0; root < (has_root((operation)o) ? n : 1); root += step)
                 check_centers((plan_request){ .operation = (operation)o,
-                                              .choice = { (plan_kind)kind },
+                                              .choice = { .kind = (plan_kind)kind },
                                               .member_count = n,
                                               .root = root });
         }
@@ -536,7 +536,7 @@ static void hosts_exchange_as_little_as_possible(void **state) {
     for (int i = 0; i < 16; i++) shares[i] = all / 16;
     // Four hosts of four.
     plan_request r = {
-        .choice = { PLAN_HOSTS }, .member_count = 16, .host_size = 4, .element_bytes = 4
+        .choice = { .kind = PLAN_HOSTS }, .member_count = 16, .host_size = 4, .element_bytes = 4
     };
     r.operation = OPERATION_BROADCAST;
     assert_int_equal(count_across(r), 2);  // the other members continue with it
@@ -588,7 +588,7 @@ static void large_values_are_not_sent_to_all(void **state) {
     (void)state;
     // A member of a direct all_reduce sends its input twice, except its own slices.
     plan_request r = { .operation = OPERATION_ALL_REDUCE,
-                       .choice = { PLAN_DIRECT },
+                       .choice = { .kind = PLAN_DIRECT },
                        .member_count = 8,
                        .elements = 1 << 20,
                        .element_bytes = 4 };
