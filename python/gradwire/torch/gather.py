@@ -1,0 +1,58 @@
+"""Ends torch's own waits for workers that are lost.
+
+torch.distributed.rpc.api._all_gather, which shutdown begins with, blocks on an event that only messages of the others
+set. Here the loss of a worker sets it as well, and the gather fails with the name of that worker.
+"""
+from __future__ import annotations
+
+import threading
+from typing import Any, Callable, Iterable, Optional
+
+from torch.distributed.rpc import api
+
+_lock = threading.Lock()
+_lost: "dict[str, str]" = {}  # name to reason
+_gathers: "dict[str, frozenset[str]]" = {}  # members of gathers that have begun, by torch's name for them
+_original: Callable[..., Any] = api._all_gather
+
+
+def reset() -> None:
+    """Forgets the workers of an earlier job."""
+    with _lock:
+        _lost.clear()
+        _gathers.clear()
+
+
+def _check(members: Iterable[str]) -> None:
+    with _lock:
+        why = [_lost[name] for name in sorted(members) if name in _lost]
+    if why:
+        raise RuntimeError(f"gradwire: {why[0]}")
+
+
+def _all_gather(obj: Any, worker_names: Optional[Iterable[str]] = None, *args: Any, **keywords: Any) -> Any:
+    members = frozenset(worker_names or api._ALL_WORKER_NAMES or ())
+    with _lock:
+        _gathers["".join(sorted(members))] = members
+    _check(members)
+    try:
+        return _original(obj, worker_names, *args, **keywords)
+    finally:
+        _check(members)
+
+
+def on_lost(name: str, why: str) -> None:
+    """Wakes the gathers that wait for the worker |name|: the extension module calls it."""
+    with _lock:
+        _lost[name] = why
+        concerned = [key for key, members in _gathers.items() if name in members]
+    with api._all_gather_dict_lock:
+        for key in concerned:
+            number = api._all_gather_sequence_id.get(key, 0)
+            for i in (number - 1, number):  # one may begin now
+                api._all_gather_sequence_id_to_states[f"{key}{i}"].proceed_signal.set()
+
+
+def install() -> None:
+    """Replaces torch's function; without a lost worker it does the same."""
+    api._all_gather = _all_gather
