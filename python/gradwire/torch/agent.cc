@@ -16,7 +16,7 @@ namespace {
 constexpr milliseconds STOP_TIME{ 30000 }, SIGNAL_TIME{ 100 };
 constexpr char FUNCTION[] = "torch.message";
 
-// torch calls the agent with and without the GIL.
+// For functions that wait: torch calls them with and without the GIL.
 class WithoutGil {
   public:
     WithoutGil() {
@@ -81,9 +81,10 @@ struct Agent::Call {
     }
 };
 
+// torch holds locks of its own here, and in destructors the GIL as well. So the GIL is neither taken nor released:
+// another thread may hold it and wait for such a lock.
 FuturePtr Agent::send(const rpc::WorkerInfo &to, MessagePtr message, const float timeout_s,
                       const rpc::DeviceMap &) {
-    WithoutGil without_gil;
     OwnScope s;
     TORCH_CHECK(s && rpcAgentRunning_, "worker ", workerInfo_.name_,
                 " cannot send a message: its RPC agent does not run");
@@ -236,7 +237,6 @@ FuturePtr Agent::process(Request &request) {
 
 // If this worker has left the job, the caller has got an error from the library.
 void Agent::reply(Request &request, rpc::JitFuture &result) {
-    WithoutGil without_gil;
     OwnScope s;
     if (!s) return;
     MessagePtr message = response_of(result, request.parcel.id());

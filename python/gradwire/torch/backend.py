@@ -38,6 +38,7 @@ def register() -> None:
     if not backend_registry.backend_registered(NAME):
         _add_member(backend_registry.BackendValue(options.construct, init))
     gather.install()
+    meeting.register()
 
 
 def use_for_all() -> None:
@@ -61,22 +62,24 @@ def init(store: Any, name: str, rank: int, world_size: int, rpc_backend_options:
         raise ValueError("the backend gradwire needs rank and world_size: a group whose workers join later is not "
                          "supported")
     if _core.is_initialized():
-        _check_own(name, rank, world_size)
+        names = _own_names(name, rank, world_size)
     else:
-        _join(store, name, rank, world_size, rpc_backend_options)
-    return _open_agent(rpc_backend_options)
+        names = _join(store, name, rank, world_size, rpc_backend_options)
+    return _open_agent(names, rank, rpc_backend_options)
 
 
-def _join(store: Any, name: str, rank: int, world_size: int, o: options.GradwireRpcBackendOptions) -> None:
+def _join(store: Any, name: str, rank: int, world_size: int, o: options.GradwireRpcBackendOptions) -> "list[str]":
+    """Returns the names of all workers by rank; one of them may have left already."""
     with meeting.meet(store, name, rank, world_size, o) as place:
         try:
             gradwire.init(name, rank=rank, world_size=world_size, init_method=place.address, timeout=o.rpc_timeout,
                           join_timeout=o.join_timeout, key=o.key or place.key)
         except errors.Error as error:
             raise RuntimeError(f"gradwire: {error}") from error
+        return place.names
 
 
-def _check_own(name: str, rank: int, world_size: int) -> None:
+def _own_names(name: str, rank: int, world_size: int) -> "list[str]":
     """The program has called gradwire.init: torch gets this agent."""
     own = gradwire.self()
     if (own.name, own.rank, gradwire.world_size()) != (name, rank, world_size):
@@ -84,12 +87,15 @@ def _check_own(name: str, rank: int, world_size: int) -> None:
                            f"init_rpc joins as {name}, rank {rank} of {world_size}")
     if not extension.module.is_served():
         raise RuntimeError("import gradwire.torch before gradwire.init")
-
-
-def _open_agent(o: options.GradwireRpcBackendOptions) -> Any:
-    gather.reset()
     names = [worker.name for worker in gradwire.workers()]
-    agent = extension.module.GradwireAgent(names, gradwire.rank(), o.rpc_timeout, o.num_worker_threads)
+    if len(names) < world_size:
+        raise RuntimeError(f"a worker has left the job before init_rpc; these are present: {', '.join(names)}")
+    return names
+
+
+def _open_agent(names: "list[str]", rank: int, o: options.GradwireRpcBackendOptions) -> Any:
+    gather.reset()
+    agent = extension.module.GradwireAgent(names, rank, o.rpc_timeout, o.num_worker_threads)
     atexit.register(_end, agent, os.getpid())
     api._init_rpc_states(agent)
     return agent

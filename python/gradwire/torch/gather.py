@@ -35,10 +35,9 @@ def _all_gather(obj: Any, worker_names: Optional[Iterable[str]] = None, *args: A
     with _lock:
         _gathers["".join(sorted(members))] = members
     _check(members)
-    try:
-        return _original(obj, worker_names, *args, **keywords)
-    finally:
-        _check(members)
+    gathered = _original(obj, worker_names, *args, **keywords)
+    _check(members)
+    return gathered
 
 
 def on_lost(name: str, why: str) -> None:

@@ -17,16 +17,20 @@ import shutil
 import socket
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import Any, Iterator, Optional
+from typing import TYPE_CHECKING, Any, Iterator, Optional
 from urllib.parse import urlparse
 
 import gradwire
+import torch.distributed as dist
 
 from . import extension
-from .options import GradwireRpcBackendOptions
 
+if TYPE_CHECKING:
+    from .options import GradwireRpcBackendOptions
+
+JOINED = "gradwire://"  # the init_method of a process that has called gradwire.init
 _KEY_PURPOSE = b"gradwire key id"
 _TURN = timedelta(seconds=1)  # between two looks at signals
 
@@ -37,6 +41,7 @@ class Place:
 
     address: str
     key: Optional[str]
+    names: "list[str]"  # of all workers, by rank
 
 
 # ---- Keys --------------------------------------------------------------------------------------------------------
@@ -89,6 +94,17 @@ def _conflict(workers: "list[dict[str, Any]]") -> Optional[str]:
 
 
 # ---- The store ---------------------------------------------------------------------------------------------------
+def _open_no_store(url: str, **_: Any) -> "Iterator[tuple[Any, int, int]]":
+    """The rendezvous of torch for JOINED: an empty store, as the workers have met."""
+    yield dist.HashStore(), -1, -1
+
+
+def register() -> None:
+    """Adds JOINED to torch's rendezvous."""
+    with contextlib.suppress(RuntimeError):  # it is registered already
+        dist.register_rendezvous_handler(urlparse(JOINED).scheme, _open_no_store)
+
+
 def _get(store: Any, key: str, until: float, what: str) -> Any:
     """Waits for a value of the store, for at most a second at a time: so that Ctrl+C ends it."""
     while True:
@@ -106,39 +122,39 @@ def _gather(store: Any, own: "dict[str, Any]", until: float) -> "list[dict[str, 
     return [own, *(_get(store, f"gradwire/worker/{rank}", until, f"rank {rank} has not joined") for rank in others)]
 
 
-# ---- The address -------------------------------------------------------------------------------------------------
+# ---- The address, and the file of the key ------------------------------------------------------------------------
 def _own_address(options: GradwireRpcBackendOptions) -> str:
     """Returns an address of this host that others can reach: that of torch's store, if it is here."""
     url = urlparse(options.init_method)
     candidates = [url.hostname, os.environ.get("MASTER_ADDR"), socket.gethostname()]
-    for candidate in candidates:
+    for candidate in filter(None, candidates):
         with contextlib.suppress(OSError), socket.socket() as probe:
-            address = socket.gethostbyname(candidate or "")
+            address = socket.gethostbyname(candidate)
             probe.bind((address, 0))
             return address
     raise RuntimeError("gradwire: rank 0 has no address that other hosts can reach; set MASTER_ADDR to one of its own")
 
 
 @contextlib.contextmanager
-def _on_port(options: GradwireRpcBackendOptions) -> Iterator[Place]:
+def _on_port(options: GradwireRpcBackendOptions) -> "Iterator[tuple[str, Optional[str]]]":
     """A port of rank 0: a socket that does not listen reserves it until rank 0 has joined."""
     with socket.socket() as reserved:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reserved.bind((_own_address(options), 0))
         host, port = reserved.getsockname()
-        yield Place(f"tcp://{host}:{port}", None)
+        yield f"tcp://{host}:{port}", None
 
 
 @contextlib.contextmanager
-def _in_directory(has_key: bool) -> Iterator[Place]:
+def _in_directory(has_key: bool) -> "Iterator[tuple[str, Optional[str]]]":
     directory = pathlib.Path(tempfile.mkdtemp(prefix="gradwire-"))
     try:
-        yield Place(f"file://{directory}/job", None if has_key else _write_key(directory))
+        yield f"file://{directory}/job", None if has_key else _write_key(directory)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _place_for(workers: "list[dict[str, Any]]", options: GradwireRpcBackendOptions) -> Any:
+def _address_for(workers: "list[dict[str, Any]]", options: GradwireRpcBackendOptions) -> Any:
     if any(worker["host"] != workers[0]["host"] for worker in workers):
         return _on_port(options)
     return _in_directory(any(worker["has_key"] for worker in workers))
@@ -154,8 +170,9 @@ def _lead(store: Any, own: "dict[str, Any]", options: GradwireRpcBackendOptions,
     if why:
         store.set("gradwire/job", json.dumps({"error": why}))
         raise RuntimeError(why)
-    with _place_for(workers, options) as place:
-        store.set("gradwire/job", json.dumps({"address": place.address, "key": place.key}))
+    with _address_for(workers, options) as (address, key):
+        place = Place(address, key, [worker["name"] for worker in workers])
+        store.set("gradwire/job", json.dumps(asdict(place)))
         yield place
 
 

@@ -2,15 +2,20 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
+
+#include "threads.h"
 
 namespace {
 
 constexpr size_t COPY_MAX = 4096;  // smaller payloads and storages are copied into the message
 
-// An object that the library keeps until it has sent the bytes of it.
+// Deletes an object that the library has kept until it has sent the bytes of it. This may need the GIL, for which the
+// library's thread must not wait: a thread that holds the GIL may wait for the library in send.
 template <class T> void delete_object(void *object) {
-    delete static_cast<T *>(object);
+    std::shared_ptr<T> owned(static_cast<T *>(object));
+    Threads::get().run_completion([owned] {});
 }
 
 void release_storage(void *tensor) {
@@ -31,9 +36,11 @@ gw_value value_of_storage(gw_scope *s, const at::Tensor &t) {
     return gw_value_of_tensor(gw_from_with(s, GW_U8, bytes, gw_shape{ 1, sizes }));
 }
 
-void check_device(const at::Tensor &t) {
+// torch's pickler drops the bits of views that conjugate or negate.
+at::Tensor sendable(const at::Tensor &t) {
     TORCH_CHECK(t.device().is_cpu(), "a tensor on the device ", t.device(),
                 " cannot be sent: the backend gradwire carries CPU tensors only");
+    return t.is_sparse() ? t : t.resolve_conj().resolve_neg();
 }
 
 std::vector<char> bytes_of(const gw_value &v) {
@@ -48,9 +55,15 @@ bool has_bytes(const gw_value &v) {
                                   gw_is_contiguous(v.as.tensor));
 }
 
+bool is_type(int64_t type) {
+    return type > 0 && type <= (rpc::REQUEST_TYPE | rpc::RESPONSE_TYPE | 0xff);
+}
+
 bool is_message(gw_values v) {
     if (v.count < 3 || v.items[0].kind != GW_INT || v.items[1].kind != GW_INT) return false;
-    if (!has_bytes(v.items[2]) || (v.count > 3 && v.items[3].kind != GW_BYTES)) return false;
+    if (!is_type(v.items[0].as.integer) || !has_bytes(v.items[2]) ||
+        (v.count > 3 && v.items[3].kind != GW_BYTES))
+        return false;
     return std::all_of(v.items + std::min(v.count, 4), v.items + v.count,
                        [](const gw_value &x) { return x.kind == GW_TENSOR && has_bytes(x); });
 }
@@ -81,12 +94,13 @@ void MessageValues::add_payload(gw_scope *s, rpc::Message &message) {
 }
 
 void MessageValues::add_tensors(gw_scope *s, const std::vector<at::Tensor> &tensors) {
-    std::for_each(tensors.begin(), tensors.end(), check_device);
+    std::vector<at::Tensor> sent;
+    std::transform(tensors.begin(), tensors.end(), std::back_inserter(sent), sendable);
     torch::jit::Pickler pickler(
         [this](const char *bytes, size_t size) { description_.append(bytes, size); }, nullptr,
         nullptr, nullptr, nullptr, false);
     pickler.protocol();
-    pickler.pushIValue(rpc::cloneSparseTensors(tensors));
+    pickler.pushIValue(rpc::cloneSparseTensors(sent));
     pickler.stop();
     values_.push_back(gw_value_of_bytes(description_.data(), description_.size()));
     for (const auto &t : pickler.tensorData()) values_.push_back(value_of_storage(s, t));

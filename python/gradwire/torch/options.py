@@ -4,7 +4,10 @@ from __future__ import annotations
 from typing import Any, Iterable, Optional
 
 import torch
+from gradwire import _core
 from torch.distributed.rpc import RpcBackendOptions, constants
+
+from . import meeting
 
 JOIN_TIMEOUT_S = 300
 
@@ -16,7 +19,8 @@ class GradwireRpcBackendOptions(RpcBackendOptions):  # type: ignore[misc]
 
     num_worker_threads: threads that run requests; more are added while all of them wait.
     rpc_timeout: seconds of each call; 0: no limit.
-    init_method: where torch's store is, as for TensorPipe. Workers exchange their address there, and never a key.
+    init_method: where torch's store is, as for TensorPipe. Workers exchange their address there, and never a key. After
+    gradwire.init the default is "gradwire://": no store is opened.
     key: the file of the job's key (gradwire key). None: that of the launcher, or of GW_KEY_FILE; without these, workers
     of one host make one.
     join_timeout: seconds until all workers have joined.
@@ -33,7 +37,8 @@ class GradwireRpcBackendOptions(RpcBackendOptions):  # type: ignore[misc]
         _check_devices(device_maps or {}, devices or ())
         super().__init__()
         self.rpc_timeout = rpc_timeout
-        self.init_method = init_method
+        is_joined = init_method == constants.DEFAULT_INIT_METHOD and _core.is_initialized()
+        self.init_method = meeting.JOINED if is_joined else init_method
         self.num_worker_threads = num_worker_threads
         self.key = key
         self.join_timeout = join_timeout

@@ -10,7 +10,8 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr int COUNT_MAX = 512;
-constexpr milliseconds REQUEST_PATIENCE{ 10 }, COMPLETION_PATIENCE{ 1 }, TICK{ 1 };
+constexpr int ADDED_AT_ONCE = 4;  // threads that are added without a longer patience
+constexpr milliseconds REQUEST_PATIENCE{ 10 }, COMPLETION_PATIENCE{ 2 }, TICK{ 1 };
 constexpr std::chrono::seconds IDLE_TIME{ 60 };
 
 bool start_thread(std::function<void()> body) {
@@ -29,8 +30,8 @@ void Threads::Queue::add(Job job) {
     jobs.push_back(std::move(job));
 }
 
-bool Threads::Queue::is_stalled(Clock::time_point now) const {
-    return !jobs.empty() && now - moved >= patience;
+bool Threads::Queue::is_stalled(Clock::time_point now, int added) const {
+    return !jobs.empty() && now - moved >= patience * (1 + added / ADDED_AT_ONCE);
 }
 
 Threads::Threads() {
@@ -145,7 +146,8 @@ void Threads::run_watch() {
         else
             watched_.wait_for(lock, TICK);
         auto now = Clock::now();
-        if (!completions_.is_stalled(now) && !requests_.is_stalled(now)) continue;
+        int added = std::max(count_ - count_min_, 0);
+        if (!completions_.is_stalled(now, added) && !requests_.is_stalled(now, added)) continue;
         completions_.moved = requests_.moved = now;
         wake_thread(COUNT_MAX);
     }

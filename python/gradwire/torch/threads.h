@@ -1,7 +1,7 @@
 // The threads of the agent. They run requests of other workers and what torch has to do when a reply arrives. Both may
 // wait for other calls, inside Python code as well, so the number of threads is not fixed: while jobs wait and no job
-// of their kind has been started or has ended for a moment, a thread is added. Threads that have no job end after a
-// minute.
+// of their kind has been started or has ended for a moment, a thread is added. The moment grows with their number: many
+// threads that wait for the GIL alone are slow, too. Threads that have no job end after a minute.
 //
 // Threads: every function is called on any thread, without the GIL.
 #ifndef PYTHON_TORCH_THREADS_H
@@ -46,7 +46,7 @@ class Threads {
         int running = 0;
 
         void add(Job job);
-        bool is_stalled(std::chrono::steady_clock::time_point now) const;
+        bool is_stalled(std::chrono::steady_clock::time_point now, int added) const;
     };
     using Lock = std::unique_lock<std::mutex>;
 
