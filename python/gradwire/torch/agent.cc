@@ -70,14 +70,22 @@ OwnScope::~OwnScope() {
 }
 
 // ---- Calls ----------------------------------------------------------------------------------------
+// Callbacks of torch may throw when a call completes.
+struct Agent::Ending {
+    Agent &agent;
+    ~Ending() {
+        agent.end_call();
+    }
+};
+
 struct Agent::Call {
     std::shared_ptr<Agent> agent;
     FuturePtr result;
     int64_t timeout_ms;
 
     void fail(const std::string &text) {
+        Ending ending{ *agent };
         result->setErrorIfNeeded(exception(text));
-        agent->end_call();
     }
 };
 
@@ -133,21 +141,18 @@ void Agent::finish(gw_scope *s, gw_future *reply, void *context) {
 }
 
 void Agent::complete(Call &call, Parcel &reply) {
+    MessagePtr message;
     try {
         OwnScope s;
-        MessagePtr message = reply.open(s);
-        if (message->type() == rpc::MessageType::EXCEPTION) {
-            call.result->setErrorIfNeeded(
-                exception({ message->payload().begin(), message->payload().end() }));
-        } else {
-            auto storages = message->getStorages();
-            call.result->markCompleted(std::move(message), std::move(storages));
-        }
+        message = reply.open(s);
     } catch (const std::exception &e) {
-        call.result->setErrorIfNeeded(
-            exception(rpc::makeRPCError(e.what(), rpc::RPCErrorType::UNKNOWN_ERROR)));
+        return call.fail(rpc::makeRPCError(e.what(), rpc::RPCErrorType::UNKNOWN_ERROR));
     }
-    end_call();
+    if (message->type() == rpc::MessageType::EXCEPTION)
+        return call.fail({ message->payload().begin(), message->payload().end() });
+    Ending ending{ *this };
+    auto storages = message->getStorages();
+    call.result->markCompleted(std::move(message), std::move(storages));
 }
 
 // ---- Requests -------------------------------------------------------------------------------------

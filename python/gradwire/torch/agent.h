@@ -66,6 +66,7 @@ class Agent : public rpc::RpcAgent, public std::enable_shared_from_this<Agent> {
     void addGilWaitTime(const std::chrono::microseconds time) override;
 
   private:
+    struct Ending;   // of a call
     struct Call;     // made here, and not complete yet
     struct Request;  // of another worker
     struct Watched;  // a worker whose loss is awaited

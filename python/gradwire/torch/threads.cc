@@ -1,6 +1,8 @@
 #include "threads.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <string>
 #include <system_error>
 #include <thread>
 
@@ -10,9 +12,21 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr int COUNT_MAX = 512;
-constexpr int ADDED_AT_ONCE = 4;  // threads that are added without a longer patience
+constexpr int ADDED_AT_ONCE = 32;  // threads that are added without a longer patience
 constexpr milliseconds REQUEST_PATIENCE{ 10 }, COMPLETION_PATIENCE{ 2 }, TICK{ 1 };
 constexpr std::chrono::seconds IDLE_TIME{ 60 };
+
+// A callback of torch throws where torch gives up, for example when a reference to a lost worker is not confirmed. The
+// future has its error then; torch's own pool writes a line, too.
+void run(const Threads::Job &job) {
+    try {
+        job();
+    } catch (const std::exception &e) {
+        std::string text = e.what();
+        std::fprintf(stderr, "gradwire: a callback of torch has failed: %s\n",
+                     text.substr(0, text.find('\n')).c_str());
+    }
+}
 
 bool start_thread(std::function<void()> body) {
     try {
@@ -78,7 +92,7 @@ bool Threads::wake_thread(int count_max) {
 void Threads::run_alone(Job job) {
     Lock lock(mutex_);
     auto body = [this, job] {
-        if (enter_()) job();
+        if (enter_()) run(job);
         Lock ending(mutex_);
         alone_--;
         ended_.notify_all();
@@ -113,7 +127,7 @@ void Threads::run_next(Queue &q, Lock &lock) {
     q.moved = Clock::now();
     q.running++;
     lock.unlock();
-    job();
+    run(job);
     job = nullptr;  // what it holds is released without the lock
     lock.lock();
     q.running--;
