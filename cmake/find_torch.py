@@ -1,7 +1,7 @@
 """Prints what cmake/python.cmake needs to build for the installed PyTorch: version;suffix;folder of libraries;includes.
 
-Prints nothing if PyTorch, its headers or those of pybind11 are not installed. PyTorch itself is not imported, which takes
-seconds.
+Prints nothing if PyTorch, its headers or those of pybind11 are not installed. PyTorch itself is not imported, which
+takes seconds.
 """
 import importlib.util
 import os

@@ -4,8 +4,8 @@
         gradwire run -n 2 -- python3 python/bench/torch_rpc.py $backend
     done; done
 
-Prints "backend case median p10 count". null: a call of an empty function; many: 64 of them at once; add: torch.add of two
-numbers; rref: remote and to_here; echo: 4 MB there and back; backward: forward and backward through the other worker.
+Prints "backend case median p10 count". null: a call of an empty function; many: 64 of them at once; add: torch.add of
+two numbers; rref: remote and to_here; echo: 4 MB there and back; backward: forward and backward through the other worker.
 """
 import os
 import sys

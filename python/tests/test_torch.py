@@ -71,6 +71,12 @@ def test_options_for_other_devices_are_refused():
     assert GradwireRpcBackendOptions(devices=["cpu"], device_maps={OTHER: {"cpu": "cpu"}}).num_worker_threads == 16
 
 
+def test_a_module_for_another_version_of_pytorch_is_not_loaded(monkeypatch):
+    monkeypatch.setattr(meeting.extension, "version", lambda: "9.9")
+    with pytest.raises(ImportError, match=r"built for PyTorch [0-9.]+.*PyTorch 9\.9.*make python-torch"):
+        meeting.extension.load()
+
+
 # ---- Messages ----------------------------------------------------------------------------------------------------
 def tensors():
     x = torch.arange(12.0).reshape(3, 4)

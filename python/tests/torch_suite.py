@@ -1,4 +1,4 @@
-"""PyTorch's own tests of torch.distributed.rpc, from its installed package, with the backend gradwire and with TensorPipe.
+"""PyTorch's own tests of torch.distributed.rpc, from its installed package, with gradwire and with TensorPipe.
 
     python3 -m pytest torch_suite.py -k GradwireRpcTest          # some of them; torch_table.py runs all and compares
 

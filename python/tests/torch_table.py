@@ -2,8 +2,8 @@
 
     python3 torch_table.py [-k TEXT] [--chosen] [--limit SECONDS] [--backends Gradwire TensorPipe] [--only-failed]
 
-With --chosen, some tests of each kind run. With --only-failed, TensorPipe runs the tests that fail with gradwire. The exit status is 1 if a test passes with
-TensorPipe and fails with gradwire.
+With --chosen, some tests of each kind run. With --only-failed, TensorPipe runs the tests that fail with gradwire. The
+exit status is 1 if a test fails with gradwire, and does not fail with TensorPipe.
 """
 import argparse
 import os
@@ -18,10 +18,12 @@ import torch_suite
 PREFIXES = ("Gradwire", "TensorPipe")
 
 # What `make test` runs where the backend is built: a test or two of each kind, and those that have found faults.
-CHOSEN = ("RpcTest.test_all_gather", "RpcTest.test_duplicate_name", "RpcTest.test_worker_id", "RpcTest.test_py_built_in",
+CHOSEN = ("RpcTest.test_all_gather", "RpcTest.test_duplicate_name", "RpcTest.test_worker_id",
+          "RpcTest.test_py_built_in",
           "RpcTest.test_nested_rpc", "RpcTest.test_nested_rref_stress", "RpcTest.test_callback_with_ret",
           "RpcTest.test_rref_forward_chain", "RpcTest.test_py_rref_args_user_share", "RpcTest.test_rpc_timeouts",
-          "RpcTest.test_async_function_simple", "RpcTest.test_shutdown_errors", "RpcTest.test_profiler_with_sync_rpc_udf",
+          "RpcTest.test_async_function_simple", "RpcTest.test_shutdown_errors",
+          "RpcTest.test_profiler_with_sync_rpc_udf",
           "RpcTest.test_user_rrefs_confirmed_remote", "DistAutogradTest.test_backward_simple",
           "DistAutogradTest.test_nested_backward_accumulate_grads", "DistOptimizerTest.test_dist_optim",
           "JitRpcTest.test_torchscript_function", "RemoteModuleTest.test_forward_sync",

@@ -40,7 +40,7 @@ static void run(const char *words) {
 
 static void the_backend_is_registered_next_to_tensorpipe(void **state) {
     (void)state;
-    run("enumeration or options or unchanged");
+    run("enumeration or options or unchanged or another_version");
 }
 
 static void messages_carry_tensors_and_malformed_ones_fail_alone(void **state) {

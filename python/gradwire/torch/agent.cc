@@ -269,11 +269,12 @@ void Agent::watch(gw_scope *s, int rank) {
         gw_on_done_with(s, lost, lose, new Watched{ weak_from_this(), rank, gw_retain(lost) }, {});
 }
 
+// Any error: if the others continue without this worker (FENCED), all of them are lost.
 void Agent::lose(gw_scope *, gw_future *lost, void *context) {
     std::unique_ptr<Watched> watched(static_cast<Watched *>(context));
     auto agent = watched->agent.lock();
     const gw_error *error = gw_future_error(lost);
-    if (agent && error && error->status == GW_DISCONNECTED && error->lost.rank == watched->rank) {
+    if (agent && error) {
         std::string why = error->text;
         Threads::get().run_completion(
             [agent, rank = watched->rank, why] { agent->release_worker(rank, why); });

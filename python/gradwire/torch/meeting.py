@@ -87,8 +87,8 @@ def _conflict(workers: "list[dict[str, Any]]") -> Optional[str]:
     names: "dict[str, int]" = {}
     for rank, worker in enumerate(workers):
         if worker["name"] in names:
-            return (f"RPC worker name {worker['name']} is not unique. Workers {names[worker['name']]} and {rank} cannot "
-                    "share a name")
+            return (f"RPC worker name {worker['name']} is not unique. Workers {names[worker['name']]} and {rank} "
+                    "cannot share a name")
         names[worker["name"]] = rank
     return None
 

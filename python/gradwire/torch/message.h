@@ -43,8 +43,8 @@ class Parcel {
         return id_;
     }
 
-    // Decodes the message. Its tensors use the memory in which they have arrived. Throws an exception if the description
-    // is malformed, or does not fit the storages.
+    // Decodes the message. Its tensors use the memory in which they have arrived. Throws an exception if the
+    // description is malformed, or does not fit the storages.
     MessagePtr open(gw_scope *s);
 
   private:

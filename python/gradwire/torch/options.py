@@ -54,7 +54,7 @@ def _check_devices(maps: "dict[str, dict[Any, Any]]", devices: Iterable[Any]) ->
 
 def construct(rpc_timeout: float, init_method: str, _transports: Any = None, _channels: Any = None,
               **options: Any) -> GradwireRpcBackendOptions:
-    """Makes options for torch's construct_rpc_backend_options. The transports and channels of TensorPipe are ignored."""
+    """Makes options for torch's construct_rpc_backend_options. TensorPipe's transports and channels are ignored."""
     return GradwireRpcBackendOptions(rpc_timeout=rpc_timeout, init_method=init_method, **options)
 
 

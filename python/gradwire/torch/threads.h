@@ -23,8 +23,8 @@ class Threads {
 
     static Threads &get();  // of the process; never destroyed, since its threads may outlive main
 
-    // Runs jobs from now on; those that were added before start now. |enter| prepares a new thread; if it returns false,
-    // the thread ends.
+    // Runs jobs from now on; those that were added before start now. |enter| prepares a new thread; if it returns
+    // false, the thread ends.
     void start(int count, bool (*enter)());
 
     void run_request(Job job);
