@@ -5,7 +5,7 @@
     done; done
 
 Prints "backend case median p10 count". null: a call of an empty function; many: 64 of them at once; add: torch.add of
-two numbers; rref: remote and to_here; echo: 4 MB there and back; backward: forward and backward through the other worker.
+two numbers; rref: remote and to_here; echo: 4 MB there and back; backward: forward and backward through the other one.
 """
 import os
 import sys

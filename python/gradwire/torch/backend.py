@@ -95,7 +95,7 @@ def _own_names(name: str, rank: int, world_size: int) -> "list[str]":
 
 def _open_agent(names: "list[str]", rank: int, o: options.GradwireRpcBackendOptions) -> Any:
     gather.reset()
-    agent = extension.module.GradwireAgent(names, rank, o.rpc_timeout, o.num_worker_threads)
+    agent = o.make_agent(names, rank)
     atexit.register(_end, agent, os.getpid())
     api._init_rpc_states(agent)
     return agent

@@ -3,6 +3,7 @@
 
 #include "agent.h"
 #include "core/capi.h"
+#include "faulty.h"
 
 namespace py = pybind11;
 
@@ -35,4 +36,7 @@ PYBIND11_MODULE(_torch, m) {
              [](const Agent &a, rpc::worker_id_t id) { return a.getWorkerInfo(id); })
         .def("is_running", &Agent::is_running)
         .def("get_worker_infos", &Agent::getWorkerInfos);
+    py::class_<FaultyAgent, Agent, std::shared_ptr<FaultyAgent>>(m, "FaultyAgent")
+        .def(py::init<std::vector<std::string>, int, float, int, int, std::set<int>,
+                      std::map<int, float>>());
 }

@@ -7,7 +7,7 @@ import torch
 from gradwire import _core
 from torch.distributed.rpc import RpcBackendOptions, constants
 
-from . import meeting
+from . import extension, meeting
 
 JOIN_TIMEOUT_S = 300
 
@@ -42,6 +42,10 @@ class GradwireRpcBackendOptions(RpcBackendOptions):  # type: ignore[misc]
         self.num_worker_threads = num_worker_threads
         self.key = key
         self.join_timeout = join_timeout
+
+    def make_agent(self, names: "list[str]", rank: int) -> Any:
+        """Makes the agent of a worker that has joined; |names| of all workers."""
+        return extension.module.GradwireAgent(names, rank, self.rpc_timeout, self.num_worker_threads)
 
 
 def _check_devices(maps: "dict[str, dict[Any, Any]]", devices: Iterable[Any]) -> None:
