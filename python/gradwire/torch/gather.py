@@ -1,7 +1,8 @@
 """Ends torch's own waits for workers that are lost.
 
 torch.distributed.rpc.api._all_gather, which shutdown begins with, blocks on an event that only messages of the others
-set. Here the loss of a worker sets it as well, and the gather fails with the name of that worker.
+set: the leader, the first by name, waits for all, and the others wait for the leader. Here the loss of a worker sets it
+as well where no message will, and a gather that lacks a worker fails with the name of that worker.
 """
 from __future__ import annotations
 
@@ -36,20 +37,26 @@ def _all_gather(obj: Any, worker_names: Optional[Iterable[str]] = None, *args: A
         _gathers["".join(sorted(members))] = members
     _check(members)
     gathered = _original(obj, worker_names, *args, **keywords)
-    _check(members)
-    return gathered
+    missing = sorted(members - set(gathered))
+    if missing:
+        _check(members)
+        raise RuntimeError(f"gradwire: the gather lacks {', '.join(missing)}")
+    return gathered  # a worker that has left since is of no concern
 
 
 def on_lost(name: str, why: str) -> None:
     """Wakes the gathers that wait for the worker |name|: the extension module calls it."""
     with _lock:
         _lost[name] = why
-        concerned = [key for key, members in _gathers.items() if name in members]
+        concerned = [(key, min(members)) for key, members in _gathers.items() if name in members]
+    own = api._get_current_rpc_agent().get_worker_info().name
     with api._all_gather_dict_lock:
-        for key in concerned:
+        for key, leader in concerned:
             number = api._all_gather_sequence_id.get(key, 0)
             for i in (number - 1, number):  # one may begin now
-                api._all_gather_sequence_id_to_states[f"{key}{i}"].proceed_signal.set()
+                state = api._all_gather_sequence_id_to_states[f"{key}{i}"]
+                if name == leader or (own == leader and name not in state.gathered_objects):
+                    state.proceed_signal.set()
 
 
 def install() -> None:
