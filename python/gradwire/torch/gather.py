@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable, Optional
 from torch.distributed.rpc import api
 
 _lock = threading.Lock()
-_lost: "dict[str, str]" = {}  # name to reason
+_lost: "dict[str, str]" = {}  # name to reason, the first lost first
 _gathers: "dict[str, frozenset[str]]" = {}  # members of gathers that have begun, by torch's name for them
 _original: Callable[..., Any] = api._all_gather
 
@@ -24,11 +24,11 @@ def reset() -> None:
         _gathers.clear()
 
 
-def _check(members: Iterable[str]) -> None:
+def _check(members: "frozenset[str]") -> None:
     with _lock:
-        why = [_lost[name] for name in sorted(members) if name in _lost]
+        why = [text for name, text in _lost.items() if name in members]
     if why:
-        raise RuntimeError(f"gradwire: {why[0]}")
+        raise RuntimeError(f"gradwire: {'; '.join(why)}")
 
 
 def _all_gather(obj: Any, worker_names: Optional[Iterable[str]] = None, *args: Any, **keywords: Any) -> Any:
