@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 build  = scripts/configure $(1) && cmake --build --preset $(1) -j $(JOBS) $(2)
 SOURCES = $(shell tests/habits/sources)
 
-.PHONY: all lib examples demo test busy asan tsan bench sim mutations limits kill clusters fuzz python test-python compare model coverage docs format install clean
+.PHONY: all lib examples demo test busy asan tsan bench sim mutations limits kill clusters fuzz python test-python python-torch python-torch-suite compare model coverage docs format install clean
 
 all:
 	@$(call build,release,)
@@ -110,6 +110,19 @@ python:
 test-python: python
 	cd python/tests && GW_BUILD_DIR=$(CURDIR)/build PYTHONPATH=$(CURDIR)/build/python PYTHONDONTWRITEBYTECODE=1 \
 	    /usr/bin/python3 -m pytest -q -p no:cacheprovider $(F)
+
+# The backend of torch.distributed.rpc for the installed PyTorch, in build/python/gradwire/torch. Without PyTorch's headers,
+# which other systems than Debian have to install, it is left out.
+python-torch:
+	@scripts/setup torch
+	@$(call build,release,--target gradwire-python --target gradwire-tool)
+	@if cmake --build build --target help | grep -q gradwire-torch; then $(call build,release,--target gradwire-torch); \
+	else echo "PyTorch and its headers are not installed: no backend of torch.distributed.rpc"; fi
+
+# PyTorch's own tests of RPC with gradwire and with TensorPipe; LIMIT=300 seconds for each, F=RpcTest some.
+python-torch-suite: python-torch
+	cd python/tests && PYTHONPATH=$(CURDIR)/build/python PYTHONDONTWRITEBYTECODE=1 \
+	    /usr/bin/python3 torch_table.py --limit $(or $(LIMIT),300) -k "$(F)"
 
 # Operators beside PyTorch's, where it is installed. N=20 rounds, SEED=1.
 compare:

@@ -35,3 +35,39 @@ if(TARGET gradwire-tests)
     set_property(SOURCE tests/python/python_test.c APPEND PROPERTY COMPILE_DEFINITIONS
         GW_PYTHON="${PYTHON_PROGRAM}")
 endif()
+
+# The backend of torch.distributed.rpc, where PyTorch is installed with its headers: `make python-torch`. The file of the
+# module names the version of PyTorch, whose interface for agents is not stable.
+option(GW_PYTHON_TORCH "the backend of torch.distributed.rpc, where PyTorch is installed" ON)
+if(GW_PYTHON_TORCH)
+    execute_process(COMMAND ${PYTHON_PROGRAM} ${CMAKE_CURRENT_LIST_DIR}/find_torch.py OUTPUT_VARIABLE torch
+        OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+if(NOT torch OR NOT CMAKE_CXX_COMPILER)
+    return()
+endif()
+list(GET torch 0 torch_version)
+list(GET torch 1 torch_suffix)
+list(GET torch 2 torch_libraries)
+list(SUBLIST torch 3 -1 torch_includes)
+file(MAKE_DIRECTORY ${python_folder}/torch)
+file(GLOB torch_files CONFIGURE_DEPENDS python/gradwire/torch/*.py)
+foreach(file IN LISTS torch_files)
+    cmake_path(GET file FILENAME name)
+    file(CREATE_LINK ${file} ${python_folder}/torch/${name} SYMBOLIC)
+endforeach()
+
+file(GLOB torch_sources CONFIGURE_DEPENDS python/gradwire/torch/*.cc)
+add_library(gradwire-torch MODULE EXCLUDE_FROM_ALL ${torch_sources})
+set_target_properties(gradwire-torch PROPERTIES PREFIX "" OUTPUT_NAME _torch.${torch_version} SUFFIX ${torch_suffix}
+    LIBRARY_OUTPUT_DIRECTORY ${python_folder}/torch CXX_STANDARD 17 CXX_VISIBILITY_PRESET hidden)
+target_include_directories(gradwire-torch PRIVATE python/gradwire)
+target_include_directories(gradwire-torch SYSTEM PRIVATE ${python_include} ${torch_includes})
+target_compile_options(gradwire-torch PRIVATE -Wall -Wextra -O2)
+target_link_directories(gradwire-torch PRIVATE ${torch_libraries})
+target_link_libraries(gradwire-torch PRIVATE gradwire-shared torch_python torch torch_cpu c10)
+add_dependencies(gradwire-torch gradwire-python)
+if(TARGET gradwire-tests)
+    set_property(SOURCE tests/python/python_torch_test.c APPEND PROPERTY COMPILE_DEFINITIONS
+        GW_PYTHON="${PYTHON_PROGRAM}" GW_TORCH_MODULE="${python_folder}/torch/_torch.${torch_version}${torch_suffix}")
+endif()

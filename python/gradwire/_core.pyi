@@ -2,6 +2,7 @@
 from typing import Any, Callable, Optional, Sequence
 
 version: str
+capi: object  # a capsule for the extension module of gradwire.torch
 
 class Future:
     def _wait(self, timeout_ms: int, is_plain: bool, /) -> Any: ...

@@ -9,10 +9,11 @@
 static gw_scope *root;  // of the agent; NULL: none
 static bool is_ending;  // a thread is in shutdown or leave; guarded by the GIL
 static _Thread_local int own_users;
-static int users;  // scopes of scope_begin that are open outside bodies; guarded by the GIL
+static int users;  // scopes of agent_begin that are open; guarded by the lock
 static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t users_gone = PTHREAD_COND_INITIALIZER;
-static bool is_leaving;  // no scope_begin outside bodies succeeds
+// agent_begin fails. Else |root| is set, and is not closed before its last user has ended.
+static _Atomic bool is_leaving = true;
 static _Atomic bool is_forked;
 static _Thread_local gw_scope *body;
 
@@ -33,39 +34,59 @@ void scope_set_body(gw_scope *s) {
     body = s;
 }
 
-static bool is_usable(void) {
-    if (is_forked) {
+static void close_scope(gw_scope *s) {
+    Py_BEGIN_ALLOW_THREADS
+    gw_error error = gw_scope_close(s);
+    (void)error;
+    Py_END_ALLOW_THREADS
+}
+
+static gw_scope *refuse(void) {
+    if (is_forked)
         PyErr_SetString(PyExc_RuntimeError,
                         "this process was forked from a worker; use the start method \"spawn\"");
-        return false;
-    }
-    if (root && !is_leaving) return true;
-    raise_status(GW_WRONG_STATE, root ? "this worker has called shutdown or leave"
-                                      : "no job: call gradwire.init first");
-    return false;
+    else
+        raise_status(GW_WRONG_STATE, root ? "this worker has called shutdown or leave"
+                                          : "no job: call gradwire.init first");
+    return NULL;
+}
+
+gw_scope *agent_begin(void) {
+    if (is_forked) return NULL;
+    pthread_mutex_lock(&users_lock);
+    gw_scope *s = !is_leaving ? gw_scope_open_of(root) : NULL;
+    users += s != NULL;
+    pthread_mutex_unlock(&users_lock);
+    return s;
+}
+
+void agent_end(gw_scope *s) {
+    gw_error error = gw_scope_close(s);  // which the caller has handled
+    (void)error;
+    pthread_mutex_lock(&users_lock);
+    if (--users == 0) pthread_cond_broadcast(&users_gone);
+    pthread_mutex_unlock(&users_lock);
 }
 
 gw_scope *scope_begin(void) {
     release_waiting();
     if (!is_forked && body) return gw_scope_open(body);
-    if (!is_usable()) return NULL;
-    users++;
+    gw_scope *s = agent_begin();
+    if (!s) return refuse();
     own_users++;
-    return gw_scope_open_of(root);
+    return s;
 }
 
 // Without the GIL, since handles of |s| may need a lock of the agent when they are released.
 void scope_end(gw_scope *s) {
-    bool is_counted = !body;
-    Py_BEGIN_ALLOW_THREADS
-    gw_error error = gw_scope_close(s);  // which the caller has raised
-    (void)error;
-    Py_END_ALLOW_THREADS
-    if (!is_counted) return;
+    if (body) {
+        close_scope(s);
+        return;
+    }
     own_users--;
-    pthread_mutex_lock(&users_lock);
-    if (--users == 0) pthread_cond_broadcast(&users_gone);
-    pthread_mutex_unlock(&users_lock);
+    Py_BEGIN_ALLOW_THREADS
+    agent_end(s);
+    Py_END_ALLOW_THREADS
 }
 
 // ---- Joining --------------------------------------------------------------------------------------
@@ -97,13 +118,6 @@ static bool read_arguments(init_arguments *out, PyObject *args, PyObject *names)
     o->join_timeout_ms = join_timeout_ms;
     o->insecure = insecure;
     return true;
-}
-
-static void close_scope(gw_scope *s) {
-    Py_BEGIN_ALLOW_THREADS
-    gw_error error = gw_scope_close(s);
-    (void)error;
-    Py_END_ALLOW_THREADS
 }
 
 // gw_rpc_init ends by signals that reach its thread, but one that is sent to the process may reach a thread of another
@@ -193,14 +207,17 @@ PyObject *core_init(PyObject *module, PyObject *args, PyObject *names) {
     static bool watches_fork;
     init_arguments a;
     if (!read_arguments(&a, args, names)) return NULL;
-    if (is_forked && !is_usable()) return NULL;
+    if (is_forked) {
+        refuse();
+        return NULL;
+    }
     if (root) return raise_status(GW_WRONG_STATE, "this process has joined a job already");
     if (!watches_fork) pthread_atfork(NULL, NULL, forget_in_child);
     watches_fork = true;
     gw_scope *s = join(&a);
     if (!s) return NULL;
-    is_leaving = false;
     root = s;
+    is_leaving = false;
     gw_rpc_serve(root);
     gw_worker self = gw_rpc_self(root);
     return Py_BuildValue("(Ni)", object_of_worker(self), gw_rpc_world_size(root));
@@ -215,14 +232,12 @@ PyObject *core_is_initialized(PyObject *module, PyObject *args) {
 // ---- Leaving --------------------------------------------------------------------------------------
 // Threads of the program that still use the agent: their calls have failed, and they close their scopes soon.
 static void await_users(void) {
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&users_lock);
     is_leaving = true;
-    while (users > 0) {
-        pthread_mutex_lock(&users_lock);
-        Py_BEGIN_ALLOW_THREADS
-        pthread_cond_wait(&users_gone, &users_lock);
-        pthread_mutex_unlock(&users_lock);
-        Py_END_ALLOW_THREADS
-    }
+    while (users > 0) pthread_cond_wait(&users_gone, &users_lock);
+    pthread_mutex_unlock(&users_lock);
+    Py_END_ALLOW_THREADS
 }
 
 enum { BODIES_MS = 5000 };

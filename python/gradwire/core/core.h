@@ -36,6 +36,10 @@ PyObject *core_configure(PyObject *module, PyObject *args, PyObject *names);
 gw_scope *scope_begin(void);
 void scope_end(gw_scope *s);
 
+// The same outside bodies, on any thread, with or without the GIL. NULL: there is no agent; no exception is set.
+gw_scope *agent_begin(void);
+void agent_end(gw_scope *s);  // without the GIL
+
 // The scope of the body that this thread runs; NULL: none.
 gw_scope *scope_of_body(void);
 void scope_set_body(gw_scope *s);
@@ -123,6 +127,10 @@ int serve_running(void);  // functions and methods that run for other workers no
 PyObject *
 served_object(gw_scope *s,
               gw_rref *r);  // of this worker, as a new reference; NULL: an exception is set
+
+// ---- capi.c: for the extension module of gradwire.torch ------------------------------------------------
+bool capi_add(PyObject *module);
+void capi_register(gw_scope *s, gw_registry *r);  // what that module serves
 
 // ---- calls.c, futures.c, references.c, groups.c ---------------------------------------------------------
 bool target_of_object(PyObject *to, gw_target *out);

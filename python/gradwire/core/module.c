@@ -63,7 +63,7 @@ static bool is_first_import(void) {
 
 static int fill_module(PyObject *m) {
     bool is_filled = is_first_import() && tensors_add_types(m) && futures_add_types(m) &&
-                     references_add_types(m) && groups_add_types(m) &&
+                     references_add_types(m) && groups_add_types(m) && capi_add(m) &&
                      PyModule_AddStringConstant(m, "version", gw_version()) == 0;
     return is_filled ? 0 : -1;
 }

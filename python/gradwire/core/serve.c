@@ -156,6 +156,7 @@ bool serve_register(gw_scope *root, gw_registry *r, PyObject *functions, PyObjec
     if (!class_names || !add_functions(root, r, functions) || !add_classes(root, r, classes))
         return false;
     if (pickles) add_pickled(root, r);
+    capi_register(root, r);
     return gw_ok(root) || raise_scope(root);
 }
 
