@@ -110,6 +110,16 @@ CASES(reduce_scatter, OPERATION_REDUCE_SCATTER)
 CASES(all_to_all, OPERATION_ALL_TO_ALL)
 CASE(barrier, OPERATION_BARRIER, 1, 1000)
 
+// With more members than processors.
+CASE(crowd_barrier, OPERATION_BARRIER, 1, 50)
+CASE(crowd_4KB, OPERATION_ALL_REDUCE, 1 << 10, 50)
+CASE(crowd_1MB, OPERATION_ALL_REDUCE, 1 << 18, 20)
+CASE(crowd_25MB, OPERATION_ALL_REDUCE, 25 << 18, 5)
+
+#define CROWD(n)                                                                                   \
+    { "scale.barrier_n" #n, -n, crowd_barrier }, { "scale.all_reduce_4KB_n" #n, -n, crowd_4KB },   \
+        { "scale.all_reduce_1MB_n" #n, -n, crowd_1MB },                                            \
+        { "scale.all_reduce_25MB_n" #n, -n, crowd_25MB },
 #define ROWS(name, size)                                                                           \
     { "collective." #name "_" #size "_n2", -2, name##_##size },                                    \
         { "collective." #name "_" #size "_n4", -4, name##_##size },
@@ -126,6 +136,7 @@ const bench_case collective_cases[] = {
     ALL_ROWS(all_reduce) ALL_ROWS(broadcast)
     ALL_ROWS(reduce) ALL_ROWS(all_gather) ALL_ROWS(gather) ALL_ROWS(scatter)
     ALL_ROWS(reduce_scatter) ALL_ROWS(all_to_all)
+    CROWD(16) CROWD(32) CROWD(64)
     // clang-format on
     { NULL, 0, NULL },
 };

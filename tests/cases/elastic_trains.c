@@ -1,10 +1,12 @@
-// Elastic training under a launcher. Started with `gradwire run -n N --max-restarts M elastic_trains STEPS MIN [EVENT...]`:
-// learns for STEPS steps with at least MIN members. An EVENT is RANK:PLACE:STEP: the first attempt of that rank kills itself
-// there ("open", "begin", "pass", "step", "end", "close"), raises SIGTERM ("term"), leaves ("leave"), asks for a checkpoint
-// ("ask"), waits until one is whole ("whole"), waits for ever ("hang"), "slow:RANK:MS": the first attempt of that rank computes MS milliseconds more in each step; makes a second backward pass ("twice"), or fails ("fail"). "random:K:SEED": the first K attempts of each rank but the
-// last end by a timer, after some ms of computing that follow from SEED. "until:G:N": all leave when the members have been N for
-// some steps, in generation G or later; "after:FILE": all leave after the step whose number is in FILE, once it exists. All
-// members have the weights of one process that learns alone.
+// Elastic training under a launcher. Started with `gradwire run -n N --max-restarts M elastic_trains STEPS MIN
+// [EVENT...]`: learns for STEPS steps with at least MIN members. An EVENT is RANK:PLACE:STEP: the first attempt of that
+// rank kills itself there ("open", "begin", "pass", "step", "end", "close"), raises SIGTERM ("term"), leaves ("leave"),
+// asks for a checkpoint ("ask"), waits until one is whole ("whole"), waits for ever ("hang"), "slow:RANK:MS": the first
+// attempt of that rank computes MS milliseconds more in each step; makes a second backward pass ("twice"), or fails
+// ("fail"). "random:K:SEED": the first K attempts of each rank but the last end by a timer, after some ms of computing
+// that follow from SEED. "until:G:N": all leave when the members have been N for some steps, in generation G or later;
+// "again:N": when they have been N again after a change; "after:FILE": all leave after the step whose number is in
+// FILE, once it exists. All members have the weights of one process that learns alone.
 #include <gradwire.h>
 #include <math.h>
 #include <poll.h>
@@ -66,16 +68,28 @@ enum { STEPS_TOGETHER = 5 };
 
 static int together;
 
+// Whether there are |size| members in a generation after the first one that had as many. A member that has started again
+// has not seen that one.
+static bool are_again(int generation, int members, int size) {
+    static int first = -1;
+    if (members < size) return false;
+    if (first < 0) first = gw_rpc_launched().attempt ? generation - 1 : generation;
+    return generation > first;
+}
+
+static bool are_enough(const gw_elastic *job, const char *event) {
+    int generation = (int)gw_elastic_generation(job), members = gw_elastic_size(job), first, size;
+    if (sscanf(event, "until:%d:%d", &first, &size) == 2)
+        return members >= size && generation >= first;
+    return sscanf(event, "again:%d", &size) == 1 && are_again(generation, members, size);
+}
+
 // Whether all members leave now: each counts from the step with which the last one has joined.
 static bool has_enough(const gw_elastic *job) {
-    int generation, size;
-    for (int i = 0; i < event_count; i++) {
-        if (sscanf(events[i], "until:%d:%d", &generation, &size) != 2) continue;
-        bool is_so = gw_elastic_size(job) >= size && gw_elastic_generation(job) >= generation;
-        together = is_so ? together + 1 : 0;
-        return together >= STEPS_TOGETHER;
-    }
-    return false;
+    bool is_so = false;
+    for (int i = 0; i < event_count; i++) is_so = is_so || are_enough(job, events[i]);
+    together = is_so ? together + 1 : 0;
+    return together >= STEPS_TOGETHER;
 }
 
 // Whether this step is the last one, or later, by the file of "after".

@@ -23,7 +23,7 @@ static void a_rank_that_hangs_starts_again(void **state) {
     path folder = make_folder();
     keep_flights_in(folder);
     result r = RUN("run", "-n", "3", "--max-restarts=20", "--progress-timeout=3", TRAINS, ENDLESS,
-                   "1", "1:hang:5", "until:3:3");
+                   "1", "1:hang:5", "again:3");
     testing_note("code %d\n%s%s", r.code, r.out, r.err);
     assert_int_equal(r.code, 0);
     assert_non_null(strstr(r.err, "has made no step for 3 s, and is killed now\n"));

@@ -34,7 +34,7 @@ static void a_straggler_is_replaced_without_a_restart_of_the_budget(void **state
     path folder = make_folder();
     setenv("XDG_STATE_HOME", folder.text, 1);
     result r = RUN("run", "-n", "3", "--max-restarts=1", "--straggler=replace", TRAINS, ENDLESS,
-                   "1", "slow:1:30", "until:3:3");
+                   "1", "slow:1:30", "again:3");
     testing_note("code %d\n%.4000s%s", r.code, r.out, r.err);
     assert_int_equal(r.code, 0);
     assert_non_null(strstr(r.err, named));

@@ -99,8 +99,10 @@ bool capture_add(capture *c, int fd, char *why, size_t why_size) {
     if (!s) return is_known;
     s->is_switched = true;
     s->is_late = s->is_done = c->is_ended;
+    // Also if its tables cannot be read at this time, since the process changes them.
     memory_reader m = memory_of(s, ignored);
-    if (is_ready(s) && !c->options.from_start) rings_skip(&m, &s->rings);
+    if (!c->options.from_start) rings_skip(&m, &s->rings);
+    is_ready(s);
     return true;
 }
 
