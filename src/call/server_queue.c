@@ -229,8 +229,9 @@ void served_call_schedule_on_loop(served_call *s) {
 }
 
 bool served_call_may_start_on_loop(const served_call *s) {
-    bool is_held = calls_of(s->agent)->is_held && !(s->function && s->function->starts_unserved);
-    return !is_held && flow_has_capacity_on_loop(s->agent, s->caller);
+    // Those that start unserved do so in the order of their arrival: none waits for room.
+    if (calls_of(s->agent)->is_held) return s->function && s->function->starts_unserved;
+    return flow_has_capacity_on_loop(s->agent, s->caller);
 }
 
 static void turn_granted(turn_request *r) {

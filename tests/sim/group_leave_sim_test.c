@@ -208,6 +208,34 @@ static void a_collective_that_a_leaving_member_has_completed_succeeds(void **sta
     testing_for_seeds(1000, leave_with, NULL);
 }
 
+static void leave_without_a_group(gw_scope *root, int rank, void *context) {
+    (void)context;
+    cluster_pause_ms(root, rank == 2 ? 500 : 2000);
+    if (rank == 2) gw_rpc_leave(root);
+    if (rank == 2) return;
+    for (int i = 0; i < 2; i++) {
+        gw_group *g = gw_group_world(root);
+        assert_true(gw_ok(root));
+        assert_int_equal(gw_group_size(g), 3);
+        gw_barrier(root, g);
+        assert_int_equal(gw_scope_error(root)->status, GW_DISCONNECTED);
+        assert_non_null(strstr(gw_scope_error(root)->text, "w2"));
+        gw_scope_clear(root);
+    }
+}
+
+static void leave_without_a_group_with(uint64_t seed, void *context) {
+    (void)context;
+    cluster_outcome o =
+        cluster_run(seed, (cluster_options){ .world_size = 3 }, leave_without_a_group, NULL);
+    assert_true(o.took_ns < 20 * SIM_SECOND);
+}
+
+static void the_world_opens_after_a_worker_without_a_group_has_left(void **state) {
+    (void)state;
+    testing_for_seeds(50, leave_without_a_group_with, NULL);
+}
+
 // ---- Several leave, amid aborts -----------------------------------------------------------------
 
 enum { STEPS = 6, EACH_STEP = 3 };
@@ -298,5 +326,6 @@ static void leaders_leave_amid_aborts(void **state) {
     testing_for_seeds(1000, leave_amid_aborts_with, NULL);
 }
 
-GW_TESTS(group_leave_sim, a_collective_that_a_leaving_member_has_completed_succeeds,
+GW_TESTS(group_leave_sim, the_world_opens_after_a_worker_without_a_group_has_left,
+         a_collective_that_a_leaving_member_has_completed_succeeds,
          a_report_to_a_leader_that_has_left_reaches_the_next_one, leaders_leave_amid_aborts);

@@ -126,13 +126,18 @@ bool groups_has_left_on_loop(const agent *a, int rank) {
     return m->lost && m->left && groups_part_of(a, rank)->has_departed;
 }
 
-// GRP-8: a member may have left in order.
+// GRP-8: a member may have left in order. One that this worker shared no group with sends no *depart*.
+static bool may_be_member(const agent *a, int rank) {
+    const member *m = agent_member(a, rank);
+    bool has_shared = groups_part_of(a, rank)->shares_group;
+    return !m->lost || groups_has_left_on_loop(a, rank) || (m->left && !has_shared);
+}
+
 static gw_status check_members(const gw_group *g, gw_error *error) {
     for (int i = 0; i < g->count; i++) {
         int rank = g->members[i].rank;
-        const member *m = agent_member(g->agent, rank);
-        if (!m->lost || groups_has_left_on_loop(g->agent, rank)) continue;
-        *error = agent_why_lost(m);
+        if (may_be_member(g->agent, rank)) continue;
+        *error = agent_why_lost(agent_member(g->agent, rank));
         return error->status;
     }
     return GW_OK;
@@ -145,8 +150,11 @@ int group_count_lost_on_loop(const gw_group *g) {
 }
 
 static void meet_members(gw_group *g) {
-    for (int i = 0; i < g->count; i++)
-        groups_part_of(g->agent, g->members[i].rank)->shares_group = true;
+    for (int i = 0; i < g->count; i++) {
+        groups_part *p = groups_part_of(g->agent, g->members[i].rank);
+        p->has_departed |= !p->shares_group && agent_member(g->agent, g->members[i].rank)->left;
+        p->shares_group = true;
+    }
     g->left_count = group_count_lost_on_loop(g);
 }
 

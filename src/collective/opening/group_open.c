@@ -38,7 +38,9 @@ static gw_status find_place_on_loop(gw_group *g, gw_error *error) {
     for (int i = 0; i < g->count; i++)
         addresses[i] = agent_member(g->agent, g->members[i].rank)->addresses;
     g->place.host_size = hosts_find_size(addresses, g->count);
-    if (g->place.host_size == g->count) g->place.processors = g->agent->env->processor_count;
+    // Without shared memory a center would hold the values of all members.
+    if (g->place.host_size == g->count && hosts_share_memory(addresses, g->count))
+        g->place.processors = g->agent->env->processor_count;
     mem_free(addresses);
     return GW_OK;
 }

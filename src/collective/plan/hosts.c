@@ -1,13 +1,13 @@
 #include "collective/plan/hosts.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+
+static const char shared[] = "shm://";
 
 // The host part of an address: for shared memory the host's own name, for others all but the port. Returns its
 // length.
 static size_t find_host(const char *addresses, const char **out) {
-    static const char shared[] = "shm://";
     const char *at = strstr(addresses, shared);
     *out = at ? at + strlen(shared) : addresses;
     if (at) return strcspn(*out, ":,");
@@ -37,4 +37,10 @@ int hosts_find_size(const char *const *addresses, int count) {
         if (share_host(addresses[i - 1], addresses[i]) == begins_host) return 0;
     }
     return size;
+}
+
+bool hosts_share_memory(const char *const *addresses, int count) {
+    int i = 0;
+    while (i < count && addresses[i] && strstr(addresses[i], shared)) i++;
+    return i == count;
 }

@@ -27,6 +27,15 @@ static void without_shared_memory_the_address_decides(void **state) {
     assert_int_equal(SIZE_OF("tcp://10.0.0.1:1", "tcp://10.0.0.11:1"), 1);
 }
 
+static void all_members_or_none_share_memory(void **state) {
+    (void)state;
+    const char *const addresses[] = { A "1,tcp://10.0.0.1:1", "tcp://10.0.0.1:2," A "2",
+                                      "tcp://10.0.0.1:3", NULL };
+    assert_true(hosts_share_memory(addresses, 2));
+    assert_false(hosts_share_memory(addresses, 3));
+    assert_false(hosts_share_memory(addresses + 3, 1));
+}
+
 static void hosts_that_differ_have_no_size(void **state) {
     (void)state;
     assert_int_equal(SIZE_OF(A "1", A "2", B "1"), 0);
@@ -40,4 +49,5 @@ static void hosts_that_differ_have_no_size(void **state) {
 }
 
 GW_TESTS(collective_hosts, members_of_a_host_have_its_name_in_their_addresses,
-         without_shared_memory_the_address_decides, hosts_that_differ_have_no_size);
+         without_shared_memory_the_address_decides, all_members_or_none_share_memory,
+         hosts_that_differ_have_no_size);

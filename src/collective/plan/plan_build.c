@@ -54,8 +54,8 @@ bool plan_unpack(uint8_t packed, int member_count, plan_choice *out) {
     int power = packed >> KIND_BITS;
     out->kind = (plan_kind)(packed & ((1 << KIND_BITS) - 1));
     out->centers = out->kind == PLAN_STAR ? 1 << power : 0;
-    return out->kind < PLAN_KIND_COUNT && (out->kind == PLAN_STAR || !power) &&
-           out->centers <= member_count;
+    return out->kind > PLAN_AUTO && out->kind < PLAN_KIND_COUNT &&
+           (out->kind == PLAN_STAR || !power) && out->centers <= member_count;
 }
 
 // ---- Steps --------------------------------------------------------------------------------------

@@ -504,6 +504,7 @@ static void few_members_add_for_many_that_share_a_processor(void **state) {
     assert_false(plan_unpack(PLAN_DIRECT | 1 << 4, 32, &c));
     assert_false(plan_unpack(PLAN_STAR | 6 << 4, 33, &c));
     assert_false(plan_unpack(PLAN_KIND_COUNT, 33, &c));
+    assert_false(plan_unpack(PLAN_AUTO, 33, &c));
 }
 
 // Counts what the members of host 0 other than member 0 send by receiver: elements of a sum, values of others.
