@@ -47,8 +47,8 @@
 // These are the algorithms, and the operations that have them:
 // * flat: all operations
 // * direct: all_reduce, reduce
-// * star: all_reduce, reduce, barrier. A few members add for all. It is chosen if more than 8 members share a host that
-//   has fewer processors than members.
+// * star: all_reduce, reduce, barrier. A few members add for all. It is chosen for all_reduce and barrier if more than 8
+//   members share memory on a host that has fewer processors than members.
 // * doubling: all_reduce, barrier
 // * halving: all_reduce
 // * tree: reduce, broadcast, gather, scatter

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "live/look.h"
+#include "system/pass_fd.h"
 
 enum { INTERVAL_S = 1, REPLY_MS = 5000 };
 
@@ -76,21 +76,9 @@ static bool write_all(int fd, const char *data, size_t size) {
 }
 
 static void send_fd(int peer, int fd) {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = { .header = { .cmsg_len = CMSG_LEN(sizeof(int)),
-                              .cmsg_level = SOL_SOCKET,
-                              .cmsg_type = SCM_RIGHTS } };
-    looks_message message = { peer };
-    struct iovec data = { &message, sizeof message };
-    struct msghdr m = {
-        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
-    };
-    memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
+    const looks_message message = { peer };
     // A monitor that does not read loses looks.
-    ssize_t sent = sendmsg(others.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
-    (void)sent;
+    (void)!pass_fd(others.fd, &message, sizeof message, fd);
 }
 
 static void pass_on(int peer, gw_value look) {

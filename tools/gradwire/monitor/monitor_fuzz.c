@@ -137,7 +137,7 @@ static int count_of(const char *text, char c) {
     return count;
 }
 
-// The same form as that of another page, whose names are letters: as many elements and lines.
+// As many elements as |plain|, a page whose names need no escapes.
 static void check_form(const char *page, const char *plain) {
     check(count_of(page, '<') == count_of(plain, '<'));
     check(count_of(page, '>') == count_of(plain, '>'));

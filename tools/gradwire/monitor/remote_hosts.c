@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "system/clock.h"
+#include "system/pass_fd.h"
 #include "trace/clock.h"
 
 // NULL: there is no room, or no memory.
@@ -58,22 +58,12 @@ static void take_file(remote_hosts *h, int peer, int fd) {
 
 // Returns false if none has arrived.
 static bool read_one(remote_hosts *h) {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control;
-    int32_t peer = 0;
-    struct iovec data = { &peer, sizeof peer };
-    struct msghdr m = {
-        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
-    };
-    ssize_t n = recvmsg(h->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (n < 0) return errno == EINTR;
-    const struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    if (n == 0) h->fd = -1;
-    if (n == 0 || !c || c->cmsg_type != SCM_RIGHTS) return n > 0;
     int fd;
-    memcpy(&fd, CMSG_DATA(c), sizeof fd);
+    int32_t peer = 0;
+    ssize_t n = receive_fd(h->fd, &peer, sizeof peer, &fd);
+    if (n < 0) return errno == EINTR;
+    if (n == 0) h->fd = -1;
+    if (fd < 0) return n > 0;
     if (n == sizeof peer) take_file(h, peer, fd);
     close(fd);
     return true;

@@ -11,6 +11,7 @@
 
 #include "observe/levels.h"
 #include "recorder/recorder_main.h"
+#include "system/pass_fd.h"
 #include "system/signals.h"
 #include "timeline/file.h"
 
@@ -46,20 +47,8 @@ void recorder_prepare(const trace_option *o, int fd) {
 }
 
 bool recorder_add(const recorder *r, int fd) {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = { .header = { .cmsg_len = CMSG_LEN(sizeof(int)),
-                              .cmsg_level = SOL_SOCKET,
-                              .cmsg_type = SCM_RIGHTS } };
-    recorder_message message = { 0 };
-    struct iovec data = { &message, sizeof message };
-    struct msghdr m = {
-        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
-    };
-    if (!r->pid) return false;
-    memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
-    return sendmsg(r->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+    const recorder_message message = { 0 };
+    return r->pid && pass_fd(r->fd, &message, sizeof message, fd);
 }
 
 static void forget(recorder *r) {

@@ -14,6 +14,7 @@
 
 #include "observe/capture.h"
 #include "system/clock.h"
+#include "system/pass_fd.h"
 #include "timeline/file.h"
 #include "timeline/prepare.h"
 
@@ -58,24 +59,14 @@ static void add(recording *r, int fd) {
 
 // Returns 1 after a memory, 0 at the end: |out| has the path of the trace; -1 without a message.
 static int take_message(recording *r, recorder_message *out) {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec data = { out, sizeof *out };
-    struct msghdr m = {
-        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
-    };
-    ssize_t n = recvmsg(SOCKET_FD, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    int fd;
+    ssize_t n = receive_fd(SOCKET_FD, out, sizeof *out, &fd);
     if (n < 0) return errno == EAGAIN || errno == EINTR ? -1 : 0;
     if (n == 0) {  // the launcher was killed
         memcpy(out->path, r->options->file, sizeof out->path);
         return 0;
     }
-    const struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    if (!c || c->cmsg_type != SCM_RIGHTS) return 0;
-    int fd;
-    memcpy(&fd, CMSG_DATA(c), sizeof fd);
+    if (fd < 0) return 0;
     add(r, fd);
     return 1;
 }
