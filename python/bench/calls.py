@@ -5,13 +5,13 @@
 Prints "case median p10 count". null: a call of an empty function; small: two numbers there and back; many: 64 empty calls at
 once; rref: remote and to_here; echo: 4 MB there and back; send: 4 MB there; frozen: the same in memory of gradwire.empty.
 """
-import time
 
 import gradwire as gw
 import numpy as np
 
+from measure import measure
+
 OTHER = "worker1"
-BUDGET_S = 3
 
 
 def empty():
@@ -24,18 +24,6 @@ def echo(x):
 
 def length(x):
     return len(x)
-
-
-def measure(name, run, count):
-    for _ in range(20):
-        run()
-    times, end = [], time.perf_counter() + BUDGET_S
-    while len(times) < count and time.perf_counter() < end:
-        begin = time.perf_counter()
-        run()
-        times.append((time.perf_counter() - begin) * 1e6)
-    times.sort()
-    print(f"{name} {times[len(times) // 2]:.1f} {times[len(times) // 10]:.1f} {len(times)}", flush=True)
 
 
 def many():

@@ -9,14 +9,14 @@ two numbers; rref: remote and to_here; echo: 4 MB there and back; backward: forw
 """
 import os
 import sys
-import time
 
 import torch
 import torch.distributed.autograd as dist_autograd
 import torch.distributed.rpc as rpc
 
+from measure import measure
+
 OTHER = "worker1"
-BUDGET_S = 3
 
 
 def empty():
@@ -25,18 +25,6 @@ def empty():
 
 def same(x):
     return x
-
-
-def measure(name, run, count):
-    for _ in range(20):
-        run()
-    times, end = [], time.perf_counter() + BUDGET_S
-    while len(times) < count and time.perf_counter() < end:
-        begin = time.perf_counter()
-        run()
-        times.append((time.perf_counter() - begin) * 1e6)
-    times.sort()
-    print(f"{sys.argv[1]} {name} {times[len(times) // 2]:.1f} {times[len(times) // 10]:.1f} {len(times)}", flush=True)
 
 
 def many():
@@ -57,12 +45,12 @@ def main():
     rpc.init_rpc(f"worker{rank}", rank=rank, world_size=2, backend=rpc.BackendType[backend.upper()])
     if rank == 0:
         two, big, weight = torch.ones(2), torch.ones(1 << 20), torch.ones(10, requires_grad=True)
-        measure("null", lambda: rpc.rpc_sync(OTHER, empty), 5000)
-        measure("many", many, 200)
-        measure("add", lambda: rpc.rpc_sync(OTHER, torch.add, (two, two)), 5000)
-        measure("rref", lambda: rpc.remote(OTHER, same, (1,)).to_here(), 2000)
-        measure("echo", lambda: rpc.rpc_sync(OTHER, same, (big,)), 500)
-        measure("backward", lambda: backward(weight), 1000)
+        measure(f"{sys.argv[1]} null", lambda: rpc.rpc_sync(OTHER, empty), 5000)
+        measure(f"{sys.argv[1]} many", many, 200)
+        measure(f"{sys.argv[1]} add", lambda: rpc.rpc_sync(OTHER, torch.add, (two, two)), 5000)
+        measure(f"{sys.argv[1]} rref", lambda: rpc.remote(OTHER, same, (1,)).to_here(), 2000)
+        measure(f"{sys.argv[1]} echo", lambda: rpc.rpc_sync(OTHER, same, (big,)), 500)
+        measure(f"{sys.argv[1]} backward", lambda: backward(weight), 1000)
     rpc.shutdown()
 
 
